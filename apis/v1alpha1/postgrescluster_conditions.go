@@ -141,6 +141,10 @@ const (
 	// ReasonParameterOff: a parameter in spec switches off what is asked for elsewhere.
 	ReasonParameterOff = "ParameterOff"
 
+	// ReasonPasswordMissing: a Secret that has a password in spec lacks the key, or has nothing under it.
+	ReasonPasswordMissing = "PasswordMissing"
+	// ReasonPasswordRefused: a password can't be used for what it is for.
+	ReasonPasswordRefused = "PasswordRefused"
 	// ReasonConfigMapNotFound: a ConfigMap that spec names does not exist, or lacks a key.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
 	// ReasonCertificateRefused: a certificate of one's own can't be used. The servers go on with the previous one.

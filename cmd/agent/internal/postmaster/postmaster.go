@@ -29,8 +29,8 @@ type Spec struct {
 	Socket string
 	// Lock is handed down to every process of the server; see generation.Volume.Lock.
 	Lock *os.File
-	// LDAPCAFile has the CAs of directories, by which each server process verifies the one that a client logs in at; empty: libldap's own.
-	LDAPCAFile string
+	// LDAPConfFile is what each server process reads after the image's own ldap.conf, when a client logs in at a directory; empty: nothing.
+	LDAPConfFile string
 	// Log takes the server's messages, without literals of SQL unless Literals says that they are wanted. nil: they never are.
 	Log      *slog.Logger
 	Literals func() bool
@@ -45,12 +45,13 @@ type Server struct {
 	err   error         // how it ended; valid once done is closed
 }
 
-// environment of the server. A variable that the pod has for libldap stays.
-func environment(pod []string, ldapCA string) []string {
-	const variable = "LDAPTLS_CACERT="
+// environment of the server. A variable that the pod has for libldap stays. LDAPTLS_CACERT would go before the image's ldap.conf also where
+// there are no CAs of a person's own, and can't change while the server runs.
+func environment(pod []string, ldapConf string) []string {
+	const variable = "LDAPCONF="
 	own := []string{"LC_ALL=C", "PGTZ=UTC", "TZ=UTC"}
-	if ldapCA != "" && !slices.ContainsFunc(pod, func(set string) bool { return strings.HasPrefix(set, variable) }) {
-		own = append(own, variable+ldapCA)
+	if ldapConf != "" && !slices.ContainsFunc(pod, func(set string) bool { return strings.HasPrefix(set, variable) }) {
+		own = append(own, variable+ldapConf)
 	}
 	return append(slices.Clone(pod), own...)
 }
@@ -63,7 +64,7 @@ func Start(spec Spec) (*Server, error) {
 	}
 	cmd := exec.Command(filepath.Join(spec.BinDir, "postgres"), append([]string{"-D", spec.PGData}, spec.Args...)...)
 	cmd.Dir = spec.PGData // where it goes by itself: who kills all that works there must not miss one that has just begun
-	cmd.Env = environment(os.Environ(), spec.LDAPCAFile)
+	cmd.Env = environment(os.Environ(), spec.LDAPConfFile)
 	// A group of its own, so that no signal to the agent's group reaches it; and no server outlives its agent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	if spec.Lock != nil {

@@ -20,8 +20,8 @@ type Paths struct {
 	TLSDir string
 	// LDAPFile has the password with which rules of pg_hba.conf search a directory. It lies outside of the volume.
 	LDAPFile string
-	// LDAPCAFile has the CAs of directories.
-	LDAPCAFile string
+	// LDAPCAFile has the CAs of directories, and LDAPConfFile names them to libldap.
+	LDAPCAFile, LDAPConfFile string
 	// PeerTLSDir has the same of the client certificate that a replica comes to its primary with.
 	PeerTLSDir string
 	// WAL is the program of archive_command and restore_command.

@@ -123,7 +123,8 @@ func (i *instance) inspect(ctx context.Context, g generation.Generation) (binDir
 func (i *instance) configPaths(id string) settings.Paths {
 	return settings.Paths{
 		SocketDir: i.SocketDir, Dir: filepath.Join(i.Volume.Dir(id), "conf"), TLSDir: i.serverTLSDir(),
-		PeerTLSDir: filepath.Join(i.RunDir, "peer-tls"), LDAPFile: filepath.Join(i.RunDir, "ldap"), LDAPCAFile: filepath.Join(i.RunDir, "ldap-ca.crt"), WAL: i.WAL, Port: i.Port,
+		PeerTLSDir: filepath.Join(i.RunDir, "peer-tls"), LDAPFile: filepath.Join(i.RunDir, "ldap"), LDAPCAFile: filepath.Join(i.RunDir, "ldap-ca.crt"),
+		LDAPConfFile: filepath.Join(i.RunDir, "ldap.conf"), WAL: i.WAL, Port: i.Port,
 	}
 }
 

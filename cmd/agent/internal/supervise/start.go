@@ -21,7 +21,7 @@ func (s *server) start(ctx context.Context) error {
 	var err error
 	s.postmaster, err = postmaster.Start(postmaster.Spec{
 		BinDir: s.copy.binDir, PGData: s.copy.pgdata, Args: s.conf.files.Arguments(s.copy.paths),
-		Socket: s.socket(), Lock: s.copy.lock, Log: s.Log, LDAPCAFile: s.copy.paths.LDAPCAFile,
+		Socket: s.socket(), Lock: s.copy.lock, Log: s.Log, LDAPConfFile: s.copy.paths.LDAPConfFile,
 		Literals: func() bool { return s.latest.config().LogLiterals },
 	})
 	if err != nil {

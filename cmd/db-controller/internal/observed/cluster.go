@@ -98,9 +98,9 @@ type Cluster struct {
 	RefusedQueries []string
 	// NoPodMonitors: the API server has no such kind.
 	NoPodMonitors bool
-	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.
+	// Passwords of declared roles, by role, what is wrong with each that isn't available, and a sentence for each certificate.
 	Passwords      map[string][]byte
-	NoPasswords    []string
+	NoPasswords    []condition.Finding
 	NoCertificates []string
 
 	// ServerTLS is what database pods are to have of a person's own for TLS, and CertificatesReady whether that is what spec wants.

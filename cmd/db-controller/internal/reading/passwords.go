@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -21,14 +22,9 @@ func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 		if err != nil {
 			return err
 		}
-		password, missing := passwordIn(source, wanted.where)
-		if _, err := postgres.RenderLDAPPassword(string(password)); err != nil && wanted.key == agentapi.LDAPPasswordKey {
-			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has a password in Secret %s, under the key %s, that can't be used: %v; "+
-				"give the directory's account such a one, and write it there", wanted.subject, wanted.where.Name, wanted.where.Key, err))
-			continue
-		}
-		if missing != "" {
-			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has no password: %s", wanted.subject, missing))
+		password, missing := passwordIn(source, wanted)
+		if missing.Reason != "" {
+			o.NoPasswords = append(o.NoPasswords, missing)
 			continue
 		}
 		o.Passwords[wanted.key] = password
@@ -64,14 +60,19 @@ func passwords(spec *v1alpha1.PostgresClusterSpec) (all []password) {
 	return all
 }
 
-// passwordIn says what is missing, if there is no password.
-func passwordIn(source *corev1.Secret, where *v1alpha1.PasswordSecret) (password []byte, missing string) {
+// passwordIn says what is wrong, if there is no password.
+func passwordIn(source *corev1.Secret, wanted password) (content []byte, wrong condition.Finding) {
+	name, key := wanted.where.Name, wanted.where.Key
 	if source == nil {
-		return nil, fmt.Sprintf("there is no Secret %s; create it with the key %s", where.Name, where.Key)
+		return nil, condition.False(v1alpha1.ReasonSecretNotFound, fmt.Sprintf("%s has no password: there is no Secret %s; create it with the key %s", wanted.subject, name, key))
 	}
-	password = bytes.TrimRight(source.Data[where.Key], "\r\n")
-	if len(password) == 0 {
-		return nil, fmt.Sprintf("Secret %s has nothing under the key %s; write the password there", where.Name, where.Key)
+	content = bytes.TrimRight(source.Data[key], "\r\n")
+	if len(content) == 0 {
+		return nil, condition.False(v1alpha1.ReasonPasswordMissing, fmt.Sprintf("%s has no password: Secret %s has nothing under the key %s; write the password there", wanted.subject, name, key))
 	}
-	return password, ""
+	if _, err := postgres.RenderLDAPPassword(string(content)); err != nil && wanted.key == agentapi.LDAPPasswordKey {
+		return nil, condition.False(v1alpha1.ReasonPasswordRefused, fmt.Sprintf("%s has a password in Secret %s, under the key %s, that can't be used: %v; "+
+			"give the directory's account such a one, and write it there", wanted.subject, name, key, err))
+	}
+	return content, condition.Finding{}
 }

@@ -26,12 +26,21 @@ func reportDeclared(o *observed.Cluster, conditions map[string]condition.Finding
 	conditions[v1alpha1.ConditionRolesAndDatabasesReady] = found
 }
 
+// noPasswords says what is wrong with all, and why with the first.
+func noPasswords(wrong []condition.Finding) condition.Finding {
+	var sentences []string
+	for _, each := range wrong {
+		sentences = append(sentences, each.Message)
+	}
+	return condition.False(wrong[0].Reason, phrase.First(sentences))
+}
+
 // Declared says whether roles and databases are as they are declared.
 func Declared(o *observed.Cluster) condition.Finding {
 	agent := o.PrimaryAgent()
 	switch {
 	case len(o.NoPasswords) > 0:
-		return condition.False(v1alpha1.ReasonSecretNotFound, phrase.First(o.NoPasswords))
+		return noPasswords(o.NoPasswords)
 	case len(o.NoCertificates) > 0:
 		return condition.False(v1alpha1.ReasonNameConflict, phrase.First(o.NoCertificates))
 	case agent == nil || agent.Declared == nil || agent.Declared.Hash != desired.AgentConfig(o).Declared.Hash():

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
@@ -27,9 +28,12 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 			o.Agents["shop-0"].Declared.Problems = []string{"role a: no", "role b: no", strings.Repeat("long ", 1000), "role c: no"}
 		}, "False", v1alpha1.ReasonNotAsDeclared, "Role a: no; role b: no; long"},
 		"a Secret that is missing": {func(o *observed.Cluster) {
-			o.NoPasswords = []string{"role web has no password: there is no Secret web"}
+			o.NoPasswords = []condition.Finding{condition.False(v1alpha1.ReasonSecretNotFound, "role web has no password: there is no Secret web")}
 			o.Agents["shop-0"].Declared.Problems = []string{"role web: its password has not arrived"}
 		}, "False", v1alpha1.ReasonSecretNotFound, "there is no Secret web."},
+		"a password that can't be used": {func(o *observed.Cluster) {
+			o.NoPasswords = []condition.Finding{condition.False(v1alpha1.ReasonPasswordRefused, "LDAP has a password that can't be used"), condition.False(v1alpha1.ReasonSecretNotFound, "there is no Secret web")}
+		}, "False", v1alpha1.ReasonPasswordRefused, "LDAP has a password that can't be used; there is no Secret web."},
 		"a certificate's Secret that is another's": {func(o *observed.Cluster) {
 			o.NoCertificates = []string{"role web has no certificate: Secret web-tls already exists and belongs to somebody else"}
 		}, "False", v1alpha1.ReasonNameConflict, "Secret web-tls already exists"},
@@ -59,7 +63,7 @@ func TestAMissingPasswordForLdapIsReportedEvenIfNothingIsDeclared(t *testing.T) 
 	o := observedtest.Running(func(o *observed.Cluster) {
 		o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "directory", Key: "password"}
 	})
-	o.NoPasswords = []string{"LDAP has no password: there is no Secret directory"}
+	o.NoPasswords = []condition.Finding{condition.False(v1alpha1.ReasonSecretNotFound, "LDAP has no password: there is no Secret directory")}
 	Write(o, flow.Next)
 	if got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady); got == nil || got.Reason != v1alpha1.ReasonSecretNotFound {
 		t.Errorf("%+v", got)
