@@ -82,7 +82,7 @@ func run(ctx context.Context, o runOptions) error {
 		Watchdog: watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
 		Datagrams: datagrams, WordPort: agentapi.AgentPort,
 	})
-	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor, metrics.Files{Certificate: supervise.ShownCertificate(), Queries: agentapi.QueriesFile}, log)), agentapi.TLSDir, log)
+	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor, agentapi.QueriesFile, log)), agentapi.TLSDir, log)
 	defer server.Close()
 	failed := make(chan error, 1)
 	for _, port := range []int{agentapi.AgentPort, agentapi.MetricsPort} {

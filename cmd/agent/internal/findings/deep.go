@@ -17,8 +17,8 @@ type Deep struct {
 	Service, NameError, ServiceError string
 	// ClockAhead of the API server; negative: it is behind.
 	ClockAhead time.Duration
-	// Certificate that instances show each other ends then; zero: there is none.
-	Certificate time.Time
+	// Certificate that instances show each other is valid so long; zero: there is none.
+	Certificate agentapi.Validity
 	// ChecksumFailures of a replica since its statistics were reset.
 	ChecksumFailures int64
 	// Database and Index that amcheck found damaged first, in its words, of this many; empty: none.
@@ -124,15 +124,12 @@ func apiClock(d Deep) *agentapi.LoadFinding {
 }
 
 func peerCertificate(d Deep) *agentapi.LoadFinding {
-	if d.Certificate.IsZero() || d.Certificate.Sub(d.At) > certificateTime {
+	if !d.Certificate.EndsSoon(d.At) {
 		return nil
 	}
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingCertificateExpires,
-		Evidence: fmt.Sprintf("The certificate that %s shows to other instances expires on %s.", d.Instance, d.Certificate.UTC().Format(time.RFC3339)),
+		Evidence: fmt.Sprintf("The certificate that %s shows to other instances expires on %s.", d.Instance, d.Certificate.Until.UTC().Format(time.RFC3339)),
 		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate.`,
 	}
 }
-
-// Expiry of the first certificate in a file; zero: it can't be read.
-func Expiry(path string) time.Time { return expiry(path) }

@@ -14,7 +14,7 @@ func TestADeepCheckFindsWhatItHasSeen(t *testing.T) {
 		Deep
 		reason, evidence string
 	}{
-		"nothing":                  {Deep: Deep{Certificate: now.AddDate(0, 2, 0), ClockAhead: -4 * time.Second}},
+		"nothing":                  {Deep: Deep{Certificate: agentapi.Validity{Until: now.AddDate(0, 2, 0)}, ClockAhead: -4 * time.Second}},
 		"checksums of the primary": {Deep: Deep{ChecksumFailures: 3}}, // it counts them itself
 		"checksums of a replica":   {Deep{Replica: true, ChecksumFailures: 3}, agentapi.FindingReplicaDamaged, "shop-1: PostgreSQL has read 3 pages"},
 		"an index of a replica": {Deep{Replica: true, Database: "shop", Index: "public.a", Damage: "item order", DamagedIndexes: 2}, agentapi.FindingReplicaDamaged,
@@ -25,7 +25,7 @@ func TestADeepCheckFindsWhatItHasSeen(t *testing.T) {
 		"a name":                       {Deep{Service: "shop-rw.demo.svc", NameError: "no such host"}, agentapi.FindingServiceNotResolved, "can't resolve shop-rw.demo.svc: no such host."},
 		"the Service":                  {Deep{Service: "shop-rw.demo.svc", ServiceError: "it times out"}, agentapi.FindingServiceUnreachable, "three times in a row: it times out."},
 		"a clock":                      {Deep{ClockAhead: -90 * time.Second}, agentapi.FindingClockSkew, "about 1m30s behind that of the Kubernetes API server"},
-		"a certificate":                {Deep{Certificate: now.AddDate(0, 0, 3)}, agentapi.FindingCertificateExpires, "2026-03-06"},
+		"a certificate":                {Deep{Certificate: agentapi.Validity{Until: now.AddDate(0, 0, 3)}}, agentapi.FindingCertificateExpires, "2026-03-06"},
 	} {
 		test.At, test.Instance = now, "shop-1"
 		found := JudgeDeep(test.Deep)

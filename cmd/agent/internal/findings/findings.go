@@ -32,8 +32,8 @@ type Sample struct {
 	// ClockInstance is the replica whose clock is furthest off, by ClockAhead; negative: it is behind.
 	ClockInstance string
 	ClockAhead    time.Duration
-	// Certificate ends then; zero: it can't be read.
-	Certificate time.Time
+	// Certificate of the server is valid so long; zero: that isn't known.
+	Certificate agentapi.Validity
 }
 
 // Thresholds of the findings.
@@ -47,8 +47,7 @@ const (
 	wraparoundFactor   = 2                // of the age at which autovacuum freezes in any case
 	clockAhead         = 5 * time.Second  // of a replica
 	clockBehind        = time.Minute      // of a replica, beyond the pause between two reports
-	certificateTime    = 14 * 24 * time.Hour
-	evidenceLife       = time.Hour // of numbers that are shown, unless they belong to a new finding
+	evidenceLife       = time.Hour        // of numbers that are shown, unless they belong to a new finding
 	mostSamples        = 61
 	leastSlotRetention = 1 << 30
 )
@@ -205,12 +204,12 @@ func clocks(samples []Sample) *agentapi.LoadFinding {
 
 func certificate(samples []Sample) *agentapi.LoadFinding {
 	s := last(samples)
-	if s.Certificate.IsZero() || s.Certificate.Sub(s.At) > certificateTime {
+	if !s.Certificate.EndsSoon(s.At) {
 		return nil
 	}
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingCertificateExpires,
-		Evidence: fmt.Sprintf("The certificate of the server ends on %s.", s.Certificate.UTC().Format(time.RFC3339)),
+		Evidence: fmt.Sprintf("The certificate of the server, or a CA above it, ends on %s.", s.Certificate.Until.UTC().Format(time.RFC3339)),
 		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate. If spec.tls.serverSecret is set, look at the condition CertificatesReady, and at what fills that Secret.`,
 	}
 }

@@ -15,12 +15,18 @@ func quiet(change func(minute int64, s *Sample)) (samples []Sample) {
 	for minute := range int64(31) {
 		s := Sample{
 			At: noon.Add(time.Duration(minute) * time.Minute), MaxWorkers: 3, Sessions: 10, MaxSessions: 92, XIDAge: 150e6, MaxXIDAge: 200e6, XIDDatabase: "shop",
-			LeastSlotBytes: 1 << 30, Certificate: noon.Add(60 * 24 * time.Hour), CheckpointsTimed: 100 + minute/15,
+			LeastSlotBytes: 1 << 30, Certificate: agentapi.Validity{Until: noon.Add(60 * 24 * time.Hour)}, CheckpointsTimed: 100 + minute/15,
 		}
 		change(minute, &s)
 		samples = append(samples, s)
 	}
 	return samples
+}
+
+// validFor so many hours in all, of which some are left at the last look.
+func validFor(hours, left time.Duration) agentapi.Validity {
+	until := noon.Add(left * time.Hour)
+	return agentapi.Validity{From: until.Add(-hours * time.Hour), Until: until}
 }
 
 func TestWhatAServerDoesIsJudgedWithNumbers(t *testing.T) {
@@ -49,8 +55,10 @@ func TestWhatAServerDoesIsJudgedWithNumbers(t *testing.T) {
 		"a clock that is ahead":              {func(_ int64, s *Sample) { s.ClockInstance, s.ClockAhead = "shop-1", 7*time.Second }, agentapi.FindingClockSkew, "The clock of shop-1 is about 7s ahead of that"},
 		"a clock that is behind":             {func(_ int64, s *Sample) { s.ClockInstance, s.ClockAhead = "shop-1", -5*time.Minute }, agentapi.FindingClockSkew, "about 5m0s behind that"},
 		"a report that is old":               {func(_ int64, s *Sample) { s.ClockInstance, s.ClockAhead = "shop-1", -20*time.Second }, "", ""},
-		"a certificate that ends":            {func(_ int64, s *Sample) { s.Certificate = noon.Add(5 * 24 * time.Hour) }, agentapi.FindingCertificateExpires, "2026-03-08T12:00:00Z"},
-		"a certificate that nobody can read": {func(_ int64, s *Sample) { s.Certificate = time.Time{} }, "", ""},
+		"a certificate that ends":            {func(_ int64, s *Sample) { s.Certificate.Until = noon.Add(5 * 24 * time.Hour) }, agentapi.FindingCertificateExpires, "2026-03-08T12:00:00Z"},
+		"a certificate that nobody can read": {func(_ int64, s *Sample) { s.Certificate = agentapi.Validity{} }, "", ""},
+		"one of a day, with ten hours left":  {func(_ int64, s *Sample) { s.Certificate = validFor(24, 10) }, "", ""},
+		"one of a day, with four hours left": {func(_ int64, s *Sample) { s.Certificate = validFor(24, 4) }, agentapi.FindingCertificateExpires, "or a CA above it, ends on 2026-03-03T16:00:00Z"},
 	} {
 		found := Judge(quiet(c.change))
 		switch {

@@ -2,10 +2,7 @@ package findings
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,34 +33,17 @@ const question = `SELECT c.n[1], c.n[2], d.files, d.bytes, a.workers, current_se
 				FROM pg_stat_replication WHERE state = 'streaming' AND usename = 'howdah_replication' AND reply_time IS NOT NULL) AS o
 			ORDER BY abs(off) DESC LIMIT 1) AS r ON true`
 
-// Look asks a primary of this major version. The certificate is the file that the server shows.
-func Look(ctx context.Context, conn *pgx.Conn, major int, certificate string, now time.Time) (Sample, error) {
+// Look asks a primary of this major version.
+func Look(ctx context.Context, conn *pgx.Conn, major int, now time.Time) (Sample, error) {
 	counters := checkpointCounters
 	if major >= 17 {
 		counters = checkpointCounters17
 	}
-	s := Sample{At: now, Certificate: expiry(certificate)}
+	s := Sample{At: now}
 	var seconds float64
 	err := conn.QueryRow(ctx, fmt.Sprintf(question, counters)).Scan(&s.CheckpointsTimed, &s.CheckpointsRequested, &s.TempFiles, &s.TempBytes, &s.Workers, &s.MaxWorkers,
 		&s.Sessions, &s.MaxSessions, &s.XIDAge, &s.MaxXIDAge, &s.XIDDatabase, &s.Slot, &s.SlotBytes, &s.LeastSlotBytes, &s.SlotActive,
 		&s.ChecksumFailures, &s.ChecksumDatabase, &s.ClockInstance, &seconds)
 	s.ClockAhead = time.Duration(seconds * float64(time.Second))
 	return s, err
-}
-
-// expiry of the first certificate in a file; zero: it can't be read.
-func expiry(path string) time.Time {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return time.Time{}
-	}
-	block, _ := pem.Decode(content)
-	if block == nil {
-		return time.Time{}
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}
-	}
-	return certificate.NotAfter
 }

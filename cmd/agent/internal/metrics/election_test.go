@@ -49,7 +49,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		"howdah_disk_stalled 1":                           hung,
 	} {
 		answer := httptest.NewRecorder()
-		Handler(instance{status}, Files{}, slog.Default()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+		Handler(instance{status}, "", slog.Default()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 		if !strings.Contains(answer.Body.String(), want+"\n") {
 			t.Errorf("%q is missing", want)
 		}

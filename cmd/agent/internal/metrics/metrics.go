@@ -21,17 +21,11 @@ type Source interface {
 	Server() local.Server
 }
 
-// Files that metrics come from.
-type Files struct {
-	Certificate string // of the server
-	Queries     string // a person's own; it may be missing
-}
-
-// Handler answers with the metrics of source.
-func Handler(source Source, files Files, log *slog.Logger) http.Handler {
+// Handler answers with the metrics of source. Queries is a file with a person's own; it may be missing.
+func Handler(source Source, queries string, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&collector{
-		source: source, certificate: files.Certificate, queries: newQuerier(source.Server(), allQueries()), custom: newCustom(source.Server(), files.Queries, log),
+		source: source, queries: newQuerier(source.Server(), allQueries()), custom: newCustom(source.Server(), queries, log),
 	}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: askTime + time.Second})
 }
@@ -47,7 +41,8 @@ var (
 	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")
 	pendingRestart  = describe("config_pending_restart", "Number of parameters whose new value waits for a restart.")
 	configRefused   = describe("config_refused", "1 while the desired configuration is refused and the previous one is in force.")
-	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the certificate that the server shows expires, in seconds since 1970; Howdah renews its own a month before.")
+	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the certificate that the server shows, or a CA above it, expires, in seconds since 1970; Howdah renews its own a month before.")
+	certificateFrom = describe("certificate_start_timestamp_seconds", "Since when what expires then is valid, in seconds since 1970.")
 	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
 	volumeUsed      = describe("volume_used_bytes", "Used space of the volume, without the reserve that the agent holds back for recovery.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
@@ -66,10 +61,9 @@ var (
 )
 
 type collector struct {
-	source      Source
-	certificate string // a file
-	queries     *querier
-	custom      *custom // nil: none
+	source  Source
+	queries *querier
+	custom  *custom // nil: none
 }
 
 // Describe describes nothing: which metrics there are depends on the instance.
@@ -116,8 +110,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
 		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
 	}
-	if expires, known := expiry(c.certificate); known {
-		gauge(certificateEnd, float64(expires.Unix()))
+	if tls := status.ServerTLS; tls != nil && !tls.Shown.Until.IsZero() {
+		gauge(certificateEnd, seconds(tls.Shown.Until))
+		gauge(certificateFrom, seconds(tls.Shown.From))
 	}
 	election(status, gauge)
 	checks(status.Checks, gauge)

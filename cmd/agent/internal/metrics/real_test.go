@@ -19,7 +19,6 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -65,7 +64,7 @@ func await(t *testing.T, handler http.Handler, wanted ...string) string {
 
 func TestTheServerIsAskedForAllMetrics(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})), Files{}, slog.Default())
+		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})), "", slog.Default())
 		wanted := []string{`howdah_database_size_bytes{database="postgres"}`, `howdah_sessions{state="active"} 1`, "howdah_max_sessions 100", "howdah_oldest_xid_age ",
 			`howdah_checkpoints{kind="timed"}`}
 		for _, q := range allQueries() {
@@ -83,7 +82,7 @@ func TestAQueryThatFailsTakesNoOtherAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(damaged, 0o700) })
-	await(t, Handler(newRunning(server), Files{}, slog.Default()), "howdah_oldest_xid_age ", "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`,
+	await(t, Handler(newRunning(server), "", slog.Default()), "howdah_oldest_xid_age ", "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`,
 		`howdah_query_failed{query="database_size"} 1`)
 }
 
@@ -121,7 +120,7 @@ func TestTheMetricsShowWhoWaitsForWhomAndWhatKeepsWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	connect("UPDATE public.t SET n = 4") // waits for it
-	got := await(t, Handler(newRunning(server), Files{}, slog.Default()), "howdah_blocked_sessions 1", "howdah_blocking_sessions 1", "howdah_prepared_transactions 1",
+	got := await(t, Handler(newRunning(server), "", slog.Default()), "howdah_blocked_sessions 1", "howdah_blocking_sessions 1", "howdah_prepared_transactions 1",
 		`pg_stat_activity_count{datname="postgres",state="idle in transaction",usename="postgres"} 1`,
 		`pg_replication_slot_slot_is_active{slot_name="forgotten",slot_type="physical"} 0`,
 		`pg_replication_slot_wal_status{slot_name="forgotten",slot_type="physical",wal_status="reserved"} 1`,
@@ -139,10 +138,8 @@ func TestTheTablesWithMostDeadRowsAreShownInEachDatabase(t *testing.T) {
 	for _, statement := range []string{"CREATE TABLE orders AS SELECT generate_series(1, 3000) AS id", "DELETE FROM orders", "SELECT pg_stat_force_next_flush()"} {
 		server.Run(t, "psql", "-XAtq", "--dbname=host="+server.SocketDir+" user=postgres dbname=shop", "--command="+statement)
 	}
-	dir := t.TempDir()
-	authority.New(t).Fill(t, dir, "server")
-	await(t, Handler(newRunning(server), Files{Certificate: filepath.Join(dir, "tls.crt")}, slog.Default()), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
-		`howdah_table_xid_age{datname="shop",relname="orders",schemaname="public"} `, "howdah_certificate_expiry_timestamp_seconds ")
+	await(t, Handler(newRunning(server), "", slog.Default()), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
+		`howdah_table_xid_age{datname="shop",relname="orders",schemaname="public"} `)
 }
 
 func TestTheStatementsThatTakeMostAreShownWithoutTheirText(t *testing.T) {
@@ -159,7 +156,7 @@ func TestTheStatementsThatTakeMostAreShownWithoutTheirText(t *testing.T) {
 	for range 3 {
 		in("clerk", "SELECT 'confidential' FROM generate_series(1, 7)")
 	}
-	got := await(t, Handler(newRunning(server), Files{}, slog.Default()), `howdah_query_failed{query="statements"} 0`, `pg_stat_statements_seconds_total{datname="shop",queryid="`)
+	got := await(t, Handler(newRunning(server), "", slog.Default()), `howdah_query_failed{query="statements"} 0`, `pg_stat_statements_seconds_total{datname="shop",queryid="`)
 	for _, line := range strings.Split(got, "\n") {
 		if strings.HasPrefix(line, "pg_stat_statements_rows_total") && (!strings.Contains(line, `user="clerk"`) || !strings.HasSuffix(line, " 21")) {
 			t.Error(line)

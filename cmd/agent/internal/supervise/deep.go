@@ -140,7 +140,10 @@ func (d *deepChecks) notNow(ctx context.Context) string {
 // turn does one check after the other, and publishes what is found.
 func (d *deepChecks) turn(ctx context.Context) {
 	d.seen.At = time.Now()
-	d.seen.Certificate = findings.Expiry(filepath.Join(d.PeerTLSDir, settings.CertFile))
+	d.seen.Certificate = agentapi.Validity{}
+	if shown, err := settings.ReadTLS(d.PeerTLSDir); err == nil {
+		d.seen.Certificate = agentapi.ValidityOf(shown.Certificate, shown.CA, d.seen.At)
+	}
 	d.checkClock(ctx)
 	d.checkService(ctx)
 	d.checkChecksums(ctx)

@@ -34,7 +34,7 @@ func (s *primaryServices) judgeOnce(ctx context.Context, keeper *findings.Keeper
 	defer cancel()
 	var sample findings.Sample
 	err := s.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		sample, err = findings.Look(ctx, conn, s.copy.generation.MajorVersion, s.shownCertificate(), time.Now())
+		sample, err = findings.Look(ctx, conn, s.copy.generation.MajorVersion, time.Now())
 		return err
 	})
 	if err != nil {
@@ -42,6 +42,9 @@ func (s *primaryServices) judgeOnce(ctx context.Context, keeper *findings.Keeper
 			s.Log.Warn("PostgreSQL does not say how it runs", "error", err)
 		}
 		return
+	}
+	if told := s.Status().ServerTLS; told != nil {
+		sample.Certificate = told.Shown
 	}
 	found := keeper.Add(sample)
 	s.set(func(status *agentapi.Status) { status.Findings = &found })

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/settings"
@@ -62,9 +64,11 @@ func copyCertificates(from Paths, to settings.Paths, now time.Time) (*agentapi.S
 		return nil, err
 	}
 	told := &agentapi.ServerTLSStatus{Problem: problem}
+	roots := server.CA
 	if !bytes.Equal(shown.Certificate, server.Certificate) {
-		told.Certificate = agentapi.HashTLS(shown.Certificate)
+		told.Certificate, roots = agentapi.HashTLS(shown.Certificate), []byte(own.servers)
 	}
+	told.Shown = agentapi.ValidityOf(shown.Certificate, roots, now)
 	peer, err := settings.ReadTLS(from.PeerTLSDir)
 	if err == nil {
 		peer.CA = bundle(peer.CA, own.servers)
@@ -78,7 +82,7 @@ func copyCertificates(from Paths, to settings.Paths, now time.Time) (*agentapi.S
 	if own.ldap != "" {
 		told.LDAP = agentapi.HashTLS([]byte(own.ldap))
 	}
-	return told, errors.Join(err, writeFile(to.LDAPCAFile, own.directories()))
+	return told, errors.Join(err, writeFile(to.LDAPCAFile, []byte(own.ldap)), writeFile(to.LDAPConfFile, own.directories(images, to.LDAPCAFile)))
 }
 
 // chooseOver is what the server shows: a certificate of one's own while it is good, what it showed before if the new one can't be used, or else
@@ -106,20 +110,47 @@ func (o ownTLS) chooseOver(howdahs settings.TLSFiles, dir string, now time.Time)
 	return shown, ""
 }
 
-// systemCAs are where images have the CAs that everybody trusts: Debian's, Red Hat's and Alpine's.
-var systemCAs = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}
+// ldapFiles are what an image may have for LDAP clients.
+type ldapFiles struct {
+	conf []string // of libldap
+	cas  []string // that everybody trusts
+}
 
-// directories is what LDAP clients in the server trust: CAs of a person's own, or those of the image, if it has some.
-func (o ownTLS) directories() []byte {
+// images have these files: Debian's, Red Hat's and Alpine's.
+var images = ldapFiles{
+	conf: []string{"/etc/ldap/ldap.conf", "/etc/openldap/ldap.conf"},
+	cas:  []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"},
+}
+
+// directories is the configuration of LDAP clients in the server. They trust the CAs of a person's own, which are in this file; else what the
+// image's own configuration says; else those that everybody trusts, if the image has some. It is read again whenever a client logs in.
+func (o ownTLS) directories(image ldapFiles, file string) []byte {
 	if o.ldap != "" {
-		return []byte(o.ldap)
+		return []byte("TLS_CACERT " + file + "\n")
 	}
-	for _, file := range systemCAs {
-		if content, err := os.ReadFile(file); err == nil {
-			return content
+	if slices.ContainsFunc(image.conf, namesCAs) {
+		return nil
+	}
+	for _, file := range image.cas {
+		if _, err := os.Stat(file); err == nil {
+			return []byte("TLS_CACERT " + file + "\n")
 		}
 	}
 	return nil
+}
+
+// namesCAs says whether an ldap.conf says which CAs are trusted.
+func namesCAs(conf string) bool {
+	content, err := os.ReadFile(conf)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(content)) {
+		if words := strings.Fields(line); len(words) > 1 && (strings.EqualFold(words[0], "TLS_CACERT") || strings.EqualFold(words[0], "TLS_CACERTDIR")) {
+			return true
+		}
+	}
+	return false
 }
 
 // bundle of certificates in PEM.
@@ -130,13 +161,7 @@ func bundle(first []byte, more string) []byte {
 	return append(append(bytes.TrimRight(first, "\n"), '\n'), more...)
 }
 
-// shownCertificate is the file that the server shows.
-func (p Paths) shownCertificate() string { return filepath.Join(p.serverTLSDir(), settings.CertFile) }
-
 func (p Paths) serverTLSDir() string { return filepath.Join(p.RunDir, serverTLS) }
 
 // serverTLS is the folder below RunDir with what the server reads.
 const serverTLS = "tls"
-
-// ShownCertificate is the file that the server of a pod shows.
-func ShownCertificate() string { return DefaultPaths().shownCertificate() }

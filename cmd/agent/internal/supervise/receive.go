@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -66,17 +67,34 @@ func (r *runner) renew(ctx context.Context, s *server, in inputs) {
 		return
 	}
 	if in.tls != certificates || in.ldap != ldap {
-		if err := s.postmaster.Reload(); err != nil {
-			r.Log.Error("PostgreSQL can't be told of its new certificate, or of its new password for LDAP", "error", err)
-		}
+		r.reload(s)
 	}
 	r.conf.apply(ctx, s.postmaster, r.inputs.config)
 }
 
+func (r *runner) reload(s *server) {
+	if err := s.postmaster.Reload(); err != nil {
+		r.Log.Error("PostgreSQL can't be told of its new certificate, or of its new password for LDAP", "error", err)
+	}
+}
+
+// renewTLS puts new certificates where PostgreSQL reads them. What failed is tried again by retryTLS.
 func (r *runner) renewTLS() {
+	before := r.uncopied
 	told, err := copyCertificates(r.Paths, r.adopted.paths, time.Now())
-	if err != nil {
-		r.Log.Error("the new certificates are not used", "error", err)
+	if r.uncopied = ""; err != nil {
+		r.uncopied = fmt.Sprintf("The new certificates can't be put where PostgreSQL reads them, and the previous ones stay: %v.", err)
+		if r.uncopied != before {
+			r.Log.Error("the new certificates are not used", "error", err)
+		}
+		r.set(func(status *agentapi.Status) {
+			known := agentapi.ServerTLSStatus{}
+			if status.ServerTLS != nil {
+				known = *status.ServerTLS
+			}
+			known.Problem = r.uncopied
+			status.ServerTLS = &known
+		})
 		return
 	}
 	if told.Problem != "" {
@@ -84,6 +102,15 @@ func (r *runner) renewTLS() {
 	}
 	r.set(func(status *agentapi.Status) { status.ServerTLS = told })
 	r.Log.Info("the server's certificates have changed")
+}
+
+// retryTLS tries again what failed, and says whether it has succeeded.
+func (r *runner) retryTLS() bool {
+	if r.uncopied == "" || r.adopted == nil {
+		return false
+	}
+	r.renewTLS()
+	return r.uncopied == ""
 }
 
 // writeLDAPPassword puts the password of spec.postgresql.ldapPasswordSecret where pg_hba.conf names it. There is always a file, as PostgreSQL

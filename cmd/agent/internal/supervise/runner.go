@@ -25,6 +25,7 @@ type runner struct {
 	repair    *repair
 	crashes   *crashes
 	fallen    string // how the server ended by itself, or did not start, while repairs are paused
+	uncopied  string // why the newest certificates were not put where PostgreSQL reads them; empty: they were
 }
 
 // newRunner makes the runner of an instance that is a member of the election until the context ends.
@@ -167,6 +168,7 @@ func (r *runner) restAs(ctx context.Context, state agentapi.State, why string) e
 		case in := <-r.newest:
 			r.receive(ctx, in)
 		case <-tick.C:
+			r.retryTLS()
 		}
 		r.beat()
 	}
@@ -338,6 +340,9 @@ func (r *runner) oversee(ctx context.Context, s *server) error {
 				return s.restart(ctx)
 			}
 		case <-tick.C:
+			if r.retryTLS() {
+				r.reload(s)
+			}
 			if err := s.lookAfter(ctx); err != nil {
 				return err
 			}
