@@ -14,7 +14,7 @@ import (
 func TestPoliciesHoldTheAccountsOfThisReleaseToTheirWork(t *testing.T) {
 	objects := render(t, "watchNamespaces={one,two}", "agent.image=registry.example:5000/mine/agent:v9@sha256:00")
 	policies := ofKind(objects, "ValidatingAdmissionPolicy")
-	want := []string{"howdah-access", "howdah-copies", "howdah-deletion", "howdah-drills", "howdah-instances", "howdah-namespaces", "howdah-objects", "howdah-secrets", "howdah-workloads"}
+	want := []string{"howdah-access", "howdah-copies", "howdah-deletion", "howdah-drills", "howdah-instances", "howdah-namespaces", "howdah-objects", "howdah-progress", "howdah-secrets", "howdah-workloads"}
 	if got := names(policies); !slices.Equal(got, want) || !slices.Equal(names(ofKind(objects, "ValidatingAdmissionPolicyBinding")), want) {
 		t.Fatalf("the policies are %v", got)
 	}
@@ -23,7 +23,7 @@ func TestPoliciesHoldTheAccountsOfThisReleaseToTheirWork(t *testing.T) {
 		if *policy.Spec.FailurePolicy != admissionv1.Fail {
 			t.Errorf("%s lets pass what it can't judge", policy.Name)
 		}
-		if policy.Name == "howdah-deletion" || policy.Name == "howdah-instances" { // for people, and for the pods of databases
+		if slices.Contains([]string{"howdah-deletion", "howdah-instances", "howdah-progress"}, policy.Name) { // for people, and for the pods of databases and of Jobs
 			if where := policy.Spec.MatchConditions[len(policy.Spec.MatchConditions)-1].Expression; !strings.Contains(where, "['one', 'two']") {
 				t.Errorf("%s applies to namespaces of others: %s", policy.Name, where)
 			}
