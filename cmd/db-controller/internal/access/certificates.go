@@ -40,7 +40,7 @@ func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster
 		o.Cluster.Status.Poolers = nil // last: without it nobody looks for the Secret
 		return flow.Next
 	}
-	if o.Passes(observed.Key("Secret", o.Names.Pooler())) {
+	if observed.Passes(o, observed.Key("Secret", o.Names.Pooler())) {
 		return flow.Next // poolers wait until status names them
 	}
 	wanted, err := secret.PoolerTLS(o.Cluster, o.Poolers, live, o.Authority, o.Now)
@@ -74,7 +74,7 @@ func (s *Steps) EnsureFailoverDrillCertificate(ctx context.Context, o *observed.
 		status.FailoverDrill = nil // last, as above
 		return flow.Next
 	}
-	if o.Passes(observed.Key("Secret", o.Names.FailoverDrill())) {
+	if observed.Passes(o, observed.Key("Secret", o.Names.FailoverDrill())) {
 		return flow.Next // the drill waits for a response
 	}
 	wanted, err := secret.ClientTLS(o.Cluster, o.Names.FailoverDrill(), agentapi.FailoverDrillRole, live, o.Authority, o.Now)

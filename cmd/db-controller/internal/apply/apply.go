@@ -37,7 +37,7 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 		return err
 	}
 	key := observed.Key(wanted.GetKind(), wanted.GetName())
-	if o.Passes(key) {
+	if observed.Passes(o, key) {
 		return nil
 	}
 	live := o.Live[key]

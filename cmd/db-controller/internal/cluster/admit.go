@@ -114,7 +114,7 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 			}
 			continue
 		}
-		if conflict := o.Conflict(name); conflict != "" && !o.Dispensable(name) {
+		if conflict := observed.Conflict(o, name); conflict != "" && !observed.Dispensable(o, name) {
 			return v1alpha1.ReasonNameConflict, conflict
 		}
 	}

@@ -30,7 +30,7 @@ func declaredInterval(o *observed.Cluster) time.Duration {
 	if o.CertificatesReady.Reason == v1alpha1.ReasonApplying {
 		return pace.UnknownInterval
 	}
-	if len(o.PassedOver()) > 0 {
+	if len(observed.PassedOver(o)) > 0 {
 		return pace.UnknownInterval // what is somebody else's is not watched
 	}
 	return pace.QuietInterval

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,64 +22,6 @@ import (
 // Foreign says whether an object belongs to somebody else.
 func Foreign(object client.Object, cluster *v1alpha1.PostgresCluster) bool {
 	return !metav1.IsControlledBy(object, cluster)
-}
-
-// Conflict says of an object, by its key, that it is somebody else's and in the way; empty: it isn't. A cluster goes on without what is
-// Dispensable.
-func (o *Cluster) Conflict(key string) string {
-	object := o.Live[key]
-	if object == nil || !Foreign(object, o.Cluster) {
-		return ""
-	}
-	kind, name, _ := strings.Cut(key, "/")
-	taken := fmt.Sprintf("%s %s already exists and belongs to somebody else, so it is not touched. ", kind, name)
-	switch {
-	case kind == "Service" && o.additional(name):
-		return taken + "Delete it, or use another name in spec.services.additional; everything else goes on without it."
-	case o.Dispensable(key):
-		return taken + "Delete it; everything else goes on without it."
-	}
-	return taken + "Delete it, or create the cluster under another name."
-}
-
-// Dispensable says whether a cluster goes on without an object where its name is taken. One that has not begun yet does so only without an
-// additional Service, whose name is easily changed, and without a PodMonitor.
-func (o *Cluster) Dispensable(key string) bool {
-	kind, name, _ := strings.Cut(key, "/")
-	switch n := o.Names; {
-	case kind == "Service" && o.additional(name), kind == "PodMonitor":
-		return true
-	case !o.Begun():
-		return false
-	case kind == "Service":
-		return name != n.Primary()
-	case kind == "ConfigMap":
-		return name == n.Connection()
-	case kind == "Secret":
-		return name == n.Pooler() || name == n.FailoverDrill() || name == n.Metrics()
-	}
-	return kind == "NetworkPolicy" || kind == "PodDisruptionBudget"
-}
-
-// PassedOver are the objects that the cluster goes on without, as somebody else has their names: a sentence for each, in order.
-func (o *Cluster) PassedOver() (conflicts []string) {
-	for _, key := range slices.Sorted(maps.Keys(o.Live)) {
-		if o.Passes(key) && !strings.HasPrefix(key, "PodMonitor/") { // that has a condition of its own
-			conflicts = append(conflicts, o.Conflict(key))
-		}
-	}
-	return conflicts
-}
-
-// Passes says that the cluster goes on without an object, as somebody else has its name.
-func (o *Cluster) Passes(key string) bool {
-	object := o.Live[key]
-	return object != nil && Foreign(object, o.Cluster) && o.Dispensable(key)
-}
-
-// additional says that spec.services.additional names the Service.
-func (o *Cluster) additional(service string) bool {
-	return slices.ContainsFunc(o.Cluster.Spec.Services.Additional, func(s v1alpha1.AdditionalService) bool { return o.Names.Additional(s.Name) == service })
 }
 
 // ExistingClaims are the claims of the cluster, the one with the data first.

@@ -42,7 +42,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 
 // withConflicts adds what the cluster goes on without, as somebody else has its name.
 func withConflicts(o *observed.Cluster, found condition.Finding) condition.Finding {
-	conflicts := strings.Join(o.PassedOver(), " ")
+	conflicts := strings.Join(observed.PassedOver(o), " ")
 	switch {
 	case conflicts == "":
 		return found
