@@ -53,6 +53,8 @@ const (
 	LabelRole = "howdah.dev/role"
 	// LabelDelayed is on database pods: true on those that replay WAL late, else false.
 	LabelDelayed = "howdah.dev/delayed"
+	// LabelCanary on a PostgresCluster: true on those that run in a new image before others do.
+	LabelCanary = "howdah.dev/canary"
 	// LabelComponent says what an object is for: instance, init, backup, restore, upgrade, upgrade-check.
 	LabelComponent = "app.kubernetes.io/component"
 	// LabelManagedBy is on everything that Howdah makes; its value is ManagedBy.

@@ -34,6 +34,9 @@ type PostgresClusterStatus struct {
 	// ImageChange is a change of image that has not reached every instance yet.
 	// +optional
 	ImageChange *ImageChange `json:"imageChange,omitempty"`
+	// Rollout of a change that takes down what runs, such as of an image or of a parameter that takes a restart, while it goes on.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 	// PendingUpdate is the suite's image for the version that runs, while the cluster runs in another one and spec.image names none.
 	// +optional
 	PendingUpdate *PendingUpdate `json:"pendingUpdate,omitempty"`
@@ -191,6 +194,12 @@ type WrittenData struct {
 	WALBytes int64 `json:"walBytes"`
 	// Time of LSN.
 	Time metav1.Time `json:"time"`
+}
+
+// RolloutStatus is the rollout of a change to the instances. The suite limits how many clusters have one at a time.
+type RolloutStatus struct {
+	// StartedAt is when it began.
+	StartedAt metav1.Time `json:"startedAt"`
 }
 
 // ImageChange is a change from one image to another.

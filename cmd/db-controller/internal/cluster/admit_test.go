@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
 	"howdah.dev/howdah/pkg/manager"
 )
 
@@ -91,7 +92,7 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 		"nothing, when all is well":     {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := New(manager.Dependencies{Images: images}, nil).admit(context.Background(), observedtest.Running(c.change))
+			outcome := New(manager.Dependencies{Images: images}, nil, rollout.Settings{}).admit(context.Background(), observedtest.Running(c.change))
 			if outcome.Reason != c.reason || outcome.Message != c.message {
 				t.Errorf("got %q: %q", outcome.Reason, outcome.Message)
 			}

@@ -20,7 +20,7 @@ func (l *lab) heldUp(shop *v1alpha1.PostgresCluster) (*Reconciler, *observed.Clu
 	l.Helper()
 	r := New(manager.Dependencies{
 		Client: l.Client, Live: l.Client, Now: l.clock.now, Agent: l.agent, Images: manager.Images{17: "postgres:17"},
-	}, l.kube)
+	}, l.kube, l.rollouts)
 	var o *observed.Cluster
 	l.eventually("it sees the cluster as it is, while another one writes its status", func() (seen bool) {
 		l.get(shop)

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
 	"howdah.dev/howdah/pkg/statusmetrics"
 )
 
@@ -30,6 +31,9 @@ func Metrics(reader client.Reader) prometheus.Collector {
 		Of: "clusters", Reader: reader, List: &v1alpha1.PostgresClusterList{}, Measure: measure,
 	}
 }
+
+// RolloutMetrics are to how many clusters changes are rolled out.
+func (r *Reconciler) RolloutMetrics() prometheus.Collector { return rollout.Metrics(r.rollouts) }
 
 func measure(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
 	for _, c := range cluster.Status.Conditions {

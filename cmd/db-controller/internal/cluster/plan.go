@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/retainedvolumes"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
+	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumemove"
@@ -31,6 +32,7 @@ type parts struct {
 	releases  *disconnect.Steps
 	moves     *volumemove.Steps
 	retained  *retainedvolumes.Steps
+	rollouts  *rollout.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -45,6 +47,7 @@ func (r *Reconciler) parts() parts {
 		rolling:   roll,
 		moves:     &volumemove.Steps{Applier: applier, Rolling: roll},
 		retained:  &retainedvolumes.Steps{Applier: applier, Agent: r.Agent},
+		rollouts:  &rollout.Steps{Client: r.Client, Limit: r.rollouts, CanaryNamespaces: r.canaries},
 	}
 }
 
@@ -86,6 +89,7 @@ func (p parts) run() steps {
 		rolling.AdmitDamaged,      // recorded before the agent is told
 		releaseGenerations,        // recorded before the instances are told
 		imagechange.TakeBack,      // recorded before a pod is replaced
+		p.rollouts.Admit,          // recorded before anything is taken down
 		p.images.Change,
 		p.instances.Initialize,
 		instances.RecordImport, // recorded before PostgreSQL serves it

@@ -59,7 +59,7 @@ func pollInterval(o *observed.Cluster) time.Duration {
 		switch {
 		case agent == nil || agent.Rejoin != nil:
 			interval = pace.UnknownInterval
-		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && restartwindow.Open(o):
+		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && restartwindow.Open(o) && o.RolloutWait == "":
 			return pace.BusyInterval
 		case ordinal != o.Primary() && (availability.Lags(o, agent.Pod, agent) != "" || !counted(primary, agent.Pod) && !availability.Delayed(o, agent.Pod)):
 			if joining(o, ordinal) {

@@ -37,8 +37,9 @@ func enqueue(q queue, cluster types.NamespacedName, priority int) {
 	q.Add(reconcile.Request{NamespacedName: cluster})
 }
 
-// wakeByAgents has the answers of agents wake their clusters.
-func (r *Reconciler) wakeByAgents(_ context.Context, q queue) error {
+// wakeByOthers has the answers of agents wake their clusters, and the end of a rollout those that wait for their turn.
+func (r *Reconciler) wakeByOthers(_ context.Context, q queue) error {
+	r.rollouts.WakeBy(func(cluster types.NamespacedName) { enqueue(q, cluster, priorityUnready) })
 	r.pool.WakeBy(func(cluster types.NamespacedName) { enqueue(q, cluster, priorityAnswered) })
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/reading"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
+	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -39,18 +40,25 @@ type Reconciler struct {
 	secrets secretcache.Cache
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
+
+	rollouts *rollout.Limit
+	canaries []string
 }
 
 // New makes the reconciler of PostgresClusters.
-func New(dependencies manager.Dependencies, all Agents) *Reconciler {
-	return NewWith(dependencies, all, rand.Float64, func(types.NamespacedName) {})
+func New(dependencies manager.Dependencies, all Agents, rollouts rollout.Settings) *Reconciler {
+	r := NewWith(dependencies, all, rand.Float64, func(types.NamespacedName) {})
+	r.rollouts, r.canaries = rollout.NewLimit(rollouts.MaxConcurrent, dependencies.Now), rollouts.CanaryNamespaces
+	return r
 }
 
 // NewWith makes one whose jitter, from 0 to 1, is that of random. Until a manager starts it, wake is called with a cluster whose agents
 // have something new to say.
 func NewWith(dependencies manager.Dependencies, all Agents, random func() float64, wake func(types.NamespacedName)) *Reconciler {
 	dependencies.Client = guardedClient{dependencies.Client}
-	r := &Reconciler{Dependencies: dependencies, Agents: guardedAgents{all}, pool: agentclient.NewPool(all, dependencies.Now, random)}
+	r := &Reconciler{
+		Dependencies: dependencies, Agents: guardedAgents{all}, pool: agentclient.NewPool(all, dependencies.Now, random), rollouts: rollout.NewLimit(0, dependencies.Now),
+	}
 	r.pool.WakeBy(wake)
 	return r
 }
@@ -78,6 +86,7 @@ func (r *Reconciler) forget(cluster types.NamespacedName) {
 	r.writes.Forget(cluster)
 	r.pacer.Forget(cluster)
 	r.pool.Forget(cluster)
+	r.rollouts.Done(cluster)
 }
 
 // observe reads all that a pass needs, unless the cluster itself is one that this process has overwritten.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
@@ -43,6 +44,8 @@ type lab struct {
 	agent workload.Agent
 	// images of the suite that is installed.
 	images manager.Images
+	// rollouts are the settings of the suite that is installed.
+	rollouts rollout.Settings
 	// account that the controller acts with; nil: the administrator's.
 	account func(*rest.Config, *ctrl.Options)
 	// lifetime is how many writes a controller lives for; 0 is for ever.
@@ -81,7 +84,7 @@ func (l *lab) setUp(_ context.Context, mgr ctrl.Manager) error {
 		Agent: l.agent, Images: l.images,
 	})
 	dependencies.Client, dependencies.Now = l.writes, l.clock.now
-	return New(dependencies, l.kube).SetupWithManager(mgr)
+	return New(dependencies, l.kube, l.rollouts).SetupWithManager(mgr)
 }
 
 // shop is a PostgresCluster with as little as possible.

@@ -66,7 +66,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
 		Watches(&v1alpha1.PostgresCluster{}, unreadyFirst()).
-		WatchesRawSource(source.Func(r.wakeByAgents)).
+		WatchesRawSource(source.Func(r.wakeByOthers)).
 		Complete(r)
 }
 

@@ -60,6 +60,23 @@ func wantedImage(o *observed.Cluster) (image string, automatic bool) {
 	return image, automatic
 }
 
+// Due is the image that is to be taken over now, once a trial has shown that it can be; empty: there is none.
+func Due(o *observed.Cluster) string {
+	wanted, automatic := wantedImage(o)
+	switch {
+	case wanted == "", !o.HasRun(), o.ImageJob.Foreign, o.ImageJob.Deleting, o.ImageJob.Failed:
+		return ""
+	case automatic && minorupdate.Obstacle(o) != "":
+		return ""
+	}
+	return wanted
+}
+
+// UnderWay says whether an image is being tried or has yet to reach all instances.
+func UnderWay(o *observed.Cluster) bool {
+	return o.Cluster.Status.ImageChange != nil || o.ImageJob.Exists && !o.ImageJob.Foreign && !o.ImageJob.Failed || Due(o) != ""
+}
+
 // takenBack says that the image of spec was taken back before, or that of the suite. One that came by itself may be tried once more by
 // naming it.
 func takenBack(o *observed.Cluster) bool {
@@ -89,6 +106,8 @@ func (s *Steps) Change(ctx context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+wanted+".")
 	case o.ImageJob.Foreign, o.ImageJob.Deleting, automatic && minorupdate.Obstacle(o) != "":
 		return flow.Next
+	case !o.ImageJob.Exists && !observed.RollsOut(o):
+		return flow.Next // its turn will come
 	case !o.ImageJob.Exists:
 		return s.begin(ctx, o, wanted)
 	case !s.tries(o, wanted):
@@ -268,6 +287,8 @@ func Condition(o *observed.Cluster) condition.Finding {
 		return condition.False(v1alpha1.ReasonImageRefused, refusedMessage(o))
 	case wanted == "" || !o.HasRun():
 		return condition.Finding{}
+	case o.RolloutWait != "":
+		return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("The image %s is going to replace %s. %s", wanted, o.Cluster.Status.Image, o.RolloutWait))
 	case o.ImageJob.Failed:
 		_, message := o.ImageJob.FailureReason()
 		return condition.False(v1alpha1.ReasonImageRefused, fmt.Sprintf(

@@ -1,6 +1,7 @@
 package imagechange
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,11 +49,7 @@ func Updated(o *observed.Cluster) condition.Finding {
 	case minorupdate.Invalid(o) != "":
 		return condition.False(v1alpha1.ReasonInvalidWindow, minorupdate.Invalid(o))
 	}
-	waits := minorupdate.Hold(o)
-	if waits == "" {
-		waits = minorupdate.Obstacle(o)
-	}
-	if waits != "" {
+	if waits := cmp.Or(minorupdate.Hold(o), minorupdate.Obstacle(o), o.RolloutWait); waits != "" {
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf("The image %s is going to replace %s. %s", offered, status.Image, waits))
 	}
 	return trying(o, offered)

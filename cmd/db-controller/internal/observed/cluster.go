@@ -116,6 +116,9 @@ type Cluster struct {
 	// MajorUpdate is what the upgrade-controller does about a spec.version that is higher than what runs; empty: it is left to a person.
 	MajorUpdate string
 
+	// RolloutWait is what the rollout of a change waits for, in sentences; empty: nothing.
+	RolloutWait string
+
 	// Requests for the volumes, oldest first.
 	Requests []protocol.LockRequest
 	// Released are the data generations that nobody needs any longer.

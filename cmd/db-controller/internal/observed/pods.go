@@ -82,6 +82,12 @@ func (o *Cluster) IdleSet() bool {
 	return set == nil || set.Spec.Replicas == nil || *set.Spec.Replicas == 0
 }
 
+// Rests says whether nothing runs, or nothing is to run.
+func Rests(o *Cluster) bool { return o.Cluster.Spec.Hibernate || o.IdleSet() }
+
+// RollsOut says whether a change may be rolled out that takes down what runs: it has been recorded that one is, or nothing runs.
+func RollsOut(o *Cluster) bool { return o.Cluster.Status.Rollout != nil || Rests(o) }
+
 // Agent is the state of an instance's agent, if it answered for the data generation that the cluster runs on.
 func (o *Cluster) Agent(ordinal int) *agentapi.Status {
 	status := o.Agents[o.Names.Instance(ordinal)]

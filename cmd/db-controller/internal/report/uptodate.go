@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -111,7 +112,7 @@ func restartPending(o *observed.Cluster) condition.Finding {
 	if len(instances) == 0 {
 		return condition.Finding{}
 	}
-	if wait := restartwindow.Wait(o); wait != "" {
+	if wait := cmp.Or(restartwindow.Wait(o), phrase.Prefixed(" ", o.RolloutWait)); wait != "" {
 		return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("A change of %s waits for a restart of PostgreSQL in %s.%s",
 			phrase.List(parameters), phrase.List(instances), wait))
 	}
@@ -136,11 +137,14 @@ func replacementPending(o *observed.Cluster) condition.Finding {
 // replacement says what the replacement of a pod waits for.
 func replacement(o *observed.Cluster, ordinal int, changes string) condition.Finding {
 	message := fmt.Sprintf("Pod %s has to be replaced for %s.", o.Names.Instance(ordinal), changes)
-	if !imagechange.AwaitsUpdate(o, ordinal) {
+	hold := minorupdate.Hold(o)
+	switch {
+	case !imagechange.AwaitsUpdate(o, ordinal) && restartwindow.Wait(o) != "":
 		return condition.False(v1alpha1.ReasonApplying, message+restartwindow.Wait(o))
-	}
-	if hold := minorupdate.Hold(o); hold != "" {
+	case imagechange.AwaitsUpdate(o, ordinal) && hold != "":
 		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not go on: "+hold)
+	case o.RolloutWait != "":
+		return condition.False(v1alpha1.ReasonRestartPending, message+" "+o.RolloutWait)
 	}
 	return condition.False(v1alpha1.ReasonApplying, message)
 }

@@ -21,7 +21,7 @@ import (
 // Roll brings the instances up to date.
 func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	next := NextMove(o)
-	if disturbs(o, next) && !mayDisturb(o, next) {
+	if disturbs(o, next) && !mayDisturb(o, next) || takesDown(o, next) && !observed.RollsOut(o) {
 		return flow.Next // its time will come
 	}
 	name := o.Names.Instance(next.Instance)
@@ -36,6 +36,19 @@ func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("%s is next, and waits: %s", name, next.Why))
 	}
 	return flow.Next
+}
+
+// Pending says whether a change has yet to reach an instance that runs.
+func Pending(o *observed.Cluster) bool { return disturbs(o, NextMove(o)) }
+
+// Due says whether an instance that runs is to be taken down now.
+func Due(o *observed.Cluster) bool {
+	next := NextMove(o)
+	return takesDown(o, next) && mayDisturb(o, next)
+}
+
+func takesDown(o *observed.Cluster, next move) bool {
+	return next.Kind != moveWait && disturbs(o, next)
 }
 
 // mayDisturb says whether what runs may be taken down now for the move. Updates that nobody has asked for have a window of their own.

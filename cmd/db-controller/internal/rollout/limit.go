@@ -1,0 +1,176 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// patience is how long a cluster keeps others waiting. One that takes longer is in trouble, which its conditions say, and goes on beside
+// the others.
+const patience = 15 * time.Minute
+
+// forgetAfter is how long nothing may be heard of a cluster that waits. Each is looked at every quarter of a minute.
+const forgetAfter = 5 * time.Minute
+
+// Limit bounds how many clusters roll out a change at a time. Those that wait begin in order.
+//
+// It is kept in memory, so that it is exact whatever a cache doesn't show yet. What has begun is recorded in the status of each cluster, of
+// which a new process is told once (Recover).
+type Limit struct {
+	most int
+	now  func() time.Time
+
+	mu        sync.Mutex
+	recovered bool
+	rolling   map[types.NamespacedName]time.Time // since when
+	waiting   map[types.NamespacedName]turn
+	wake      func(types.NamespacedName)
+}
+
+type turn struct{ since, seen time.Time }
+
+// NewLimit of so many clusters; 0 means unlimited. wake is called with a cluster whose turn may have come.
+func NewLimit(most int, now func() time.Time) *Limit {
+	return &Limit{
+		most: most, now: now, wake: func(types.NamespacedName) {},
+		rolling: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]turn{},
+	}
+}
+
+// WakeBy calls wake with each cluster whose turn may have come. It must not block.
+func (l *Limit) WakeBy(wake func(types.NamespacedName)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake = wake
+}
+
+// Recover tells a new process which clusters have begun, and when. found is called once; until it succeeds, none begins.
+func (l *Limit) Recover(found func() (map[types.NamespacedName]time.Time, error)) error {
+	l.mu.Lock()
+	done := l.recovered
+	l.mu.Unlock()
+	if done {
+		return nil
+	}
+	begun, err := found()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cluster, since := range begun {
+		if _, known := l.rolling[cluster]; !known && !l.recovered {
+			l.rolling[cluster] = since
+		}
+	}
+	l.recovered = true
+	return nil
+}
+
+// Rolling notes a cluster that has begun, whatever the limit is.
+func (l *Limit) Rolling(cluster types.NamespacedName, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rolling[cluster] = since
+	delete(l.waiting, cluster)
+}
+
+// Begin lets a cluster begin, or says in a sentence what it waits for. It counts from then on.
+func (l *Limit) Begin(cluster types.NamespacedName) (wait string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if _, rolls := l.rolling[cluster]; !rolls {
+		l.await(cluster, now)
+		free, ahead := l.free(now), l.ahead(cluster)
+		switch {
+		case free <= 0:
+			return fmt.Sprintf("It waits, because changes are being rolled out to as many clusters as may have one at a time (rollouts.maxConcurrent of the chart's values: %d). Clusters ahead in the queue: %d.", l.most, ahead)
+		case free <= ahead: // the others were woken before
+			return fmt.Sprintf("It waits for its turn among the clusters to which changes are rolled out. Clusters ahead in the queue: %d.", ahead)
+		}
+	}
+	l.rolling[cluster] = now
+	delete(l.waiting, cluster)
+	return ""
+}
+
+// Done notes that a cluster has nothing to roll out, or that it no longer exists, and wakes those whose turn comes.
+func (l *Limit) Done(cluster types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, rolled := l.rolling[cluster]
+	_, waited := l.waiting[cluster]
+	delete(l.rolling, cluster)
+	delete(l.waiting, cluster)
+	if !rolled && !waited {
+		return
+	}
+	next := l.inOrder()
+	for _, name := range next[:min(len(next), max(0, l.free(l.now())))] {
+		l.wake(name)
+	}
+}
+
+// Counts of clusters that roll out a change, and of those that wait.
+func (l *Limit) Counts() (rolling, waiting int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rolling), len(l.waiting)
+}
+
+func (l *Limit) await(cluster types.NamespacedName, now time.Time) {
+	mine, known := l.waiting[cluster]
+	if !known {
+		mine.since = now
+	}
+	mine.seen = now
+	l.waiting[cluster] = mine
+	for name, other := range l.waiting {
+		if now.Sub(other.seen) > forgetAfter {
+			delete(l.waiting, name)
+		}
+	}
+}
+
+// free is how many may begin.
+func (l *Limit) free(now time.Time) int {
+	if l.most <= 0 {
+		return len(l.waiting)
+	}
+	free := l.most
+	for _, since := range l.rolling {
+		if now.Sub(since) <= patience {
+			free--
+		}
+	}
+	return free
+}
+
+// ahead is how many wait that come before.
+func (l *Limit) ahead(cluster types.NamespacedName) (n int) {
+	for name := range l.waiting {
+		if l.inTurn(name, cluster) < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *Limit) inTurn(a, b types.NamespacedName) int {
+	return cmp.Or(l.waiting[a].since.Compare(l.waiting[b].since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func (l *Limit) inOrder() []types.NamespacedName {
+	names := make([]types.NamespacedName, 0, len(l.waiting))
+	for name := range l.waiting {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, l.inTurn)
+	return names
+}
