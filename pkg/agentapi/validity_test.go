@@ -8,7 +8,7 @@ import (
 func TestWhatIsRenewedInTimeDoesNotEndSoon(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		whole, left time.Duration // in hours
+		hours, left int
 		soon        bool
 	}{
 		"a day, with ten hours left":   {24, 10, false},
@@ -19,8 +19,8 @@ func TestWhatIsRenewedInTimeDoesNotEndSoon(t *testing.T) {
 		"a CA, with a week left":       {10 * 365 * 24, 7 * 24, true},
 		"what has ended":               {24, -1, true},
 	} {
-		until := now.Add(c.left * time.Hour)
-		if got := (Validity{From: until.Add(-c.whole * time.Hour), Until: until}).EndsSoon(now); got != c.soon {
+		until := now.Add(time.Duration(c.left) * time.Hour)
+		if got := (Validity{From: until.Add(-time.Duration(c.hours) * time.Hour), Until: until}).EndsSoon(now); got != c.soon {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

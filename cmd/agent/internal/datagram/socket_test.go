@@ -247,10 +247,10 @@ func TestAMemberThatWasStartedAgainIsAskedWithAnotherKey(t *testing.T) {
 	a.Port = b.address.Port()
 	last := a.awaitAnswer(t, 1)
 	b.stop()
-	again := n.listen(t, "b")
 	n.mu.Lock()
-	before := n.agreed
+	before := n.agreed // a may agree with the next one as soon as that listens
 	n.mu.Unlock()
+	again := n.listen(t, "b")
 	a.Port = again.address.Port()
 	for len(a.heard) > 0 {
 		<-a.heard

@@ -24,9 +24,9 @@ func quiet(change func(minute int64, s *Sample)) (samples []Sample) {
 }
 
 // validFor so many hours in all, of which some are left at the last look.
-func validFor(hours, left time.Duration) agentapi.Validity {
-	until := noon.Add(left * time.Hour)
-	return agentapi.Validity{From: until.Add(-hours * time.Hour), Until: until}
+func validFor(hours, left int) agentapi.Validity {
+	until := noon.Add(time.Duration(left) * time.Hour)
+	return agentapi.Validity{From: until.Add(-time.Duration(hours) * time.Hour), Until: until}
 }
 
 func TestWhatAServerDoesIsJudgedWithNumbers(t *testing.T) {

@@ -40,7 +40,7 @@ func (i Instance) Commit(ctx context.Context, source settings.Upstream, last *Co
 		if err := conn.QueryRow(ctx, nextTransaction).Scan(&next); err != nil {
 			return err
 		}
-		*last = Committed(next) //nolint:gosec // it is positive
+		*last = Committed(next)
 		return nil
 	})
 }

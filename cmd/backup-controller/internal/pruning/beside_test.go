@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,8 +52,11 @@ func TestThereIsABackupLeftWhenAPersonDeletesTheNewestWhileRetentionDeletesTheOt
 		moments = 0
 		b := newBucket(t, keepsOne)
 		b.copyOf(filled)
-		last := false // whether the person deletes the last one, after the others, which is theirs to do
+		last := false     // whether the person deletes the last one, after the others, which is theirs to do
+		var mu sync.Mutex // calls may be made in parallel
 		beside := fault.New(b, fault.Plan{Before: func(fault.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if moments++; moments != number {
 				return nil
 			}
