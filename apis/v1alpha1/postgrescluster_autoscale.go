@@ -1,20 +1,37 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Autoscale says which sizes of the instances follow the load.
 type Autoscale struct {
-	// Resources has requests recommended for the PostgreSQL container, within bounds.
+	// Resources has requests recommended for the PostgreSQL container, or applied to it, within bounds.
 	// +optional
 	Resources *AutoscaleResources `json:"resources,omitempty"`
 }
 
-// AutoscaleResources are the bounds of recommended requests. Nothing is changed by itself.
+// AutoscaleMode says what becomes of a recommendation.
+// +kubebuilder:validation:XValidation:rule="self in ['Recommend','Apply']",message="spec.autoscale.resources.mode must be Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods"
+type AutoscaleMode string
+
+// The modes.
+const (
+	// AutoscaleRecommend only shows it.
+	AutoscaleRecommend AutoscaleMode = "Recommend"
+	// AutoscaleApply gives it to running pods.
+	AutoscaleApply AutoscaleMode = "Apply"
+)
+
+// AutoscaleResources are the bounds of recommended requests, and what becomes of these.
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory)",message="spec.autoscale.resources needs cpu or memory, such as memory: {min: 1Gi, max: 8Gi}"
 type AutoscaleResources struct {
+	// Mode is Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods without
+	// a restart. The default is Recommend.
+	// +optional
+	Mode AutoscaleMode `json:"mode,omitempty"`
 	// CPU of each instance.
 	// +optional
 	CPU *ResourceBounds `json:"cpu,omitempty"`
@@ -40,6 +57,38 @@ type AutoscaleStatus struct {
 	// Memory that is recommended for spec.resources.requests.
 	// +optional
 	Memory *ResourceRecommendation `json:"memory,omitempty"`
+	// Applied are the requests that the instances have instead of those of spec.resources, with spec.autoscale.resources.mode: Apply. They are
+	// recorded before a pod gets them.
+	// +optional
+	Applied *AppliedRequests `json:"applied,omitempty"`
+	// Waiting says why recommended requests are not applied now.
+	// +optional
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// AppliedRequests are requests that were decided automatically.
+type AppliedRequests struct {
+	// Requests of CPU and memory. Those that are not here are as spec.resources.requests says.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	// Previous are the requests from before, to which the instances return if a node has no room.
+	// +optional
+	Previous corev1.ResourceList `json:"previous,omitempty"`
+	// Reason has the numbers that they follow from.
+	Reason string `json:"reason"`
+	// Since when they were decided.
+	Since metav1.Time `json:"since"`
+	// Refused is what a node or Kubernetes said against the last change, which was taken back. The next one is tried a day later.
+	// +optional
+	Refused string `json:"refused,omitempty"`
+}
+
+// AppliedRequests are the requests that were decided automatically; nil: none were.
+func (s *PostgresClusterStatus) AppliedRequests() *AppliedRequests {
+	if s.Autoscale == nil {
+		return nil
+	}
+	return s.Autoscale.Applied
 }
 
 // ResourceRecommendation is a request that fits the load.

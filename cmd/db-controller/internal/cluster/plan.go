@@ -5,6 +5,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/access"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/autoscale"
 	"howdah.dev/howdah/cmd/db-controller/internal/disconnect"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
@@ -87,6 +88,7 @@ func (p parts) run() steps {
 		volumegrant.Respond,       // recorded before anybody acts on it
 		rolling.AdmitReinit,       // answered even where nothing runs
 		rolling.AdmitDamaged,      // recorded before the agent is told
+		autoscale.Decide,          // recorded before a pod is resized
 		releaseGenerations,        // recorded before the instances are told
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.rollouts.Admit,          // recorded before anything is taken down
@@ -96,7 +98,7 @@ func (p parts) run() steps {
 		instances.RecordClone,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
-		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.moves.Continue, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll,
+		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.instances.AdjustRequests, p.moves.Continue, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll,
 		p.moves.Next, p.storage.ReleaseRemoved,
 	}
 }

@@ -47,21 +47,30 @@ func (s *Steps) requestResize(ctx context.Context, o *observed.Cluster, pod *cor
 	if err := s.annotatePod(ctx, pod, noted); err != nil {
 		return err
 	}
+	refused, err := s.giveResources(ctx, o, pod)
+	if refused != "" {
+		return s.annotatePod(ctx, pod, map[string]string{statefulset.AnnotationResizeRefused: desired.TemplateHash(o) + " " + refused})
+	}
+	return err
+}
+
+// giveResources requests those that are wanted of Kubernetes, or says what it has against them.
+func (s *Steps) giveResources(ctx context.Context, o *observed.Cluster, pod *corev1.Pod) (refused string, err error) {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"containers": []any{
 		map[string]any{"name": statefulset.ContainerName, "resources": statefulset.Resources(o.Cluster)},
 	}}})
 	if err != nil {
-		return fmt.Errorf("marshal resources of pod %s: %w", pod.Name, err)
+		return "", fmt.Errorf("marshal resources of pod %s: %w", pod.Name, err)
 	}
 	err = s.Client.SubResource("resize").Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(apply.FieldManager))
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("Requested other resources", "pod", pod.Name)
-		return nil
+		return "", nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return s.annotatePod(ctx, pod, map[string]string{statefulset.AnnotationResizeRefused: desired.TemplateHash(o) + " " + err.Error()})
+		return err.Error(), nil
 	}
-	return fmt.Errorf("resize pod %s: %w", pod.Name, err)
+	return "", fmt.Errorf("resize pod %s: %w", pod.Name, err)
 }
 
 func (s *Steps) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) error {

@@ -10,23 +10,28 @@ import (
 // reportAutoscale says which requests fit the load. What was said stays while no agent has measured long enough.
 func reportAutoscale(o *observed.Cluster) {
 	spec, status := o.Cluster.Spec.Autoscale, &o.Cluster.Status
-	if spec == nil || spec.Resources == nil {
-		status.Autoscale = nil
-		return
-	}
 	before := v1alpha1.AutoscaleStatus{}
 	if status.Autoscale != nil {
 		before = *status.Autoscale
 	}
+	if spec == nil || spec.Resources == nil {
+		status.Autoscale = nil
+		if before.Applied != nil {
+			status.Autoscale = &v1alpha1.AutoscaleStatus{Applied: before.Applied}
+		}
+		return
+	}
 	now := v1alpha1.AutoscaleStatus{
-		CPU: recommended(o, autoscale.CPU, spec.Resources.CPU, before.CPU, func(u *agentapi.Usage) (int64, float64) { return u.CPUMillis, u.ThrottledShare }),
+		Applied: before.Applied,
+		CPU:     recommended(o, autoscale.CPU, spec.Resources.CPU, before.CPU, func(u *agentapi.Usage) (int64, float64) { return u.CPUMillis, u.ThrottledShare }),
 		Memory: recommended(o, autoscale.Memory, spec.Resources.Memory, before.Memory, func(u *agentapi.Usage) (int64, float64) {
 			return u.MemoryBytes, 0
 		}),
 	}
 	status.Autoscale = nil
-	if now.CPU != nil || now.Memory != nil {
+	if now.CPU != nil || now.Memory != nil || now.Applied != nil {
 		status.Autoscale = &now
+		now.Waiting = autoscale.Waits(o)
 	}
 }
 

@@ -4,10 +4,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -55,5 +59,32 @@ func TestRecommendedRequestsFollowTheBusiestInstance(t *testing.T) {
 	o.Cluster.Spec.Autoscale = nil
 	if request(); o.Cluster.Status.Autoscale != nil {
 		t.Error("it stays although nobody asks for it")
+	}
+}
+
+func TestAChangeOfRequestsIsSaidBeforeAPodGetsThem(t *testing.T) {
+	o := observedtest.Trio(func(o *observed.Cluster) {
+		o.Cluster.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	})
+	template := statefulset.Build(o.Cluster, desired.Inputs(o, 3)).Spec.Template
+	for i := range o.Pods {
+		o.Pods[i].Annotations[v1alpha1.AnnotationTemplateHash] = template.Annotations[v1alpha1.AnnotationTemplateHash]
+		o.Pods[i].Spec.Containers[0].Resources = statefulset.Resources(o.Cluster)
+	}
+	if found := adjusting(o); found.Reason != "" {
+		t.Errorf("%+v", found)
+	}
+	applied := &v1alpha1.AppliedRequests{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}, Reason: "memory: shop-1 used much."}
+	o.Cluster.Status.Autoscale = &v1alpha1.AutoscaleStatus{Applied: applied}
+	if found := adjusting(o); found.Reason != v1alpha1.ReasonApplying || found.Message != "Pod shop-0 is given other requests without a restart. memory: shop-1 used much." {
+		t.Errorf("%+v", found)
+	}
+	applied.Refused = "Pod shop-1: no room"
+	if found := adjusting(o); found.Message != "Pod shop-0 returns to its previous requests: Pod shop-1: no room." {
+		t.Errorf("%+v", found)
+	}
+	o.Cluster.Spec.Autoscale = nil
+	if reportAutoscale(o); o.Cluster.Status.AppliedRequests() == nil {
+		t.Error("forgotten while pods may have them")
 	}
 }

@@ -32,7 +32,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*observed.Cluster) condition.Finding{
-		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, restartwindow.Condition, restartPending, Resizing, replacementPending, configurationPending,
+		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, restartwindow.Condition, restartPending, Resizing, adjusting, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
 			return withConflicts(o, withProgress(o, found, outcome))
@@ -165,6 +165,26 @@ func Resizing(o *observed.Cluster) condition.Finding {
 		if state, _ := desired.ResizeOf(o, &o.Pods[i]); state != statefulset.ResizeNot {
 			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s is being resized without a restart.", o.Pods[i].Name))
 		}
+	}
+	return condition.Finding{}
+}
+
+// adjusting says which pod is yet to have the requests that were decided automatically, and why.
+func adjusting(o *observed.Cluster) condition.Finding {
+	applied := o.Cluster.Status.AppliedRequests()
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		if applied == nil || desired.Changes(o, o.Names.Ordinal(pod.Name)) != "" {
+			continue
+		}
+		if state, _ := statefulset.Adjust(pod, o.Cluster, o.Now); state != statefulset.ResizeDue {
+			continue
+		}
+		message := fmt.Sprintf("Pod %s is given other requests without a restart. %s", pod.Name, applied.Reason)
+		if applied.Refused != "" {
+			message = fmt.Sprintf("Pod %s returns to its previous requests: %s", pod.Name, phrase.Sentence(applied.Refused))
+		}
+		return condition.False(v1alpha1.ReasonApplying, message)
 	}
 	return condition.Finding{}
 }

@@ -88,9 +88,7 @@ func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) c
 			{Name: "postgres", ContainerPort: agentapi.PostgresPort, Protocol: corev1.ProtocolTCP},
 			{Name: "agent", ContainerPort: agentapi.AgentPort, Protocol: corev1.ProtocolTCP},
 		},
-		Resources: corev1.ResourceRequirements{
-			Requests: cluster.Spec.Resources.Requests, Limits: cluster.Spec.Resources.Limits,
-		},
+		Resources: corev1.ResourceRequirements{Requests: Requests(cluster), Limits: cluster.Spec.Resources.Limits},
 		ResizePolicy: []corev1.ContainerResizePolicy{
 			{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
 			{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.NotRequired},

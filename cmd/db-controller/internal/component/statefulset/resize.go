@@ -67,7 +67,7 @@ func resizeRunning(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs
 
 // Resources are those of the container, with the requests that Kubernetes derives from limits.
 func Resources(cluster *v1alpha1.PostgresCluster) corev1.ResourceRequirements {
-	wanted := corev1.ResourceRequirements{Limits: cluster.Spec.Resources.Limits.DeepCopy(), Requests: cluster.Spec.Resources.Requests.DeepCopy()}
+	wanted := corev1.ResourceRequirements{Limits: cluster.Spec.Resources.Limits.DeepCopy(), Requests: Requests(cluster)}
 	for name, limit := range wanted.Limits {
 		if _, asked := wanted.Requests[name]; !asked {
 			if wanted.Requests == nil {
