@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -36,10 +37,13 @@ func TestWhatTheAgentOfThePrimaryFindsIsInTheStatusUntilItIsFoundNoMore(t *testi
 	})
 }
 
+// TestADamagedReplicaIsClonedByItselfAndThePrimaryNever once, with each write the last of its process.
 func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
 	l := newLab(t)
+	l.patience *= 4
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
+	l.mortals(1)
 	damaged := "shop-0"
 	l.kube.set(func(s *standIn) {
 		s.answer = func(status *agentapi.Status) {
@@ -63,6 +67,11 @@ func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
 		l.get(shop)
 		r := shop.Status.AutomaticReinit
 		return r != nil && r.Instance == "shop-1" && r.State == v1alpha1.ReinitDone && r.CompletedAt != nil && len(shop.Status.Findings) == 0
+	})
+	l.kube.set(func(s *standIn) {
+		if len(s.reinits) != 1 || len(slices.Compact(slices.Clone(s.reinits["shop-1"]))) != 1 {
+			t.Errorf("asked for %v", s.reinits)
+		}
 	})
 	l.awaitReplicated(shop)
 }

@@ -87,13 +87,16 @@ func (l *lab) podUIDs(instances int) map[string]types.UID {
 	return uids
 }
 
+// TestVolumesGrowAndNoPodIsReplaced with each write the last of its process.
 func TestVolumesGrowAndNoPodIsReplaced(t *testing.T) {
 	l := newLab(t)
+	l.patience *= 4
 	shop := l.stored(3, true)
 	pods := l.podUIDs(3)
 	set := &appsv1.StatefulSet{}
 	l.there(set, "shop")
 	l.kube.set(func(s *standIn) { s.volumes.resize, s.notReady = false, true }) // the database is down meanwhile
+	l.mortals(1)
 	l.change(shop, func() { shop.Spec.Storage.Size = resource.MustParse("2Gi") })
 	message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonVolumesGrowing)
 	if !strings.Contains(message, "from 1Gi to 2Gi") && !strings.Contains(message, "created again") {
@@ -225,9 +228,12 @@ func TestAClassThatDoesNotLetVolumesGrowIsNamed(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
+// TestVolumesThatFillGrowUpToTheirLimit with each write the last of its process.
 func TestVolumesThatFillGrowUpToTheirLimit(t *testing.T) {
 	l := newLab(t)
+	l.patience *= 4
 	shop := l.stored(1, true)
+	l.mortals(1)
 	full := func(status *agentapi.Status) {
 		status.Volume = &agentapi.VolumeStatus{Bytes: 1000, UsedBytes: 900, State: "AlmostFull"}
 	}

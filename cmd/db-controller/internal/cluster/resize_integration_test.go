@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 
 // runResize is what kubelet says of a pod's resources: that the container has them, or why it can't.
 func (s *standIn) runResize(ctx context.Context, pod *corev1.Pod) {
-	if pod.Status.Phase != corev1.PodRunning || pod.Annotations[statefulset.AnnotationResized] == "" || len(pod.Spec.Containers) == 0 {
+	if pod.Status.Phase != corev1.PodRunning || pod.Annotations[statefulset.AnnotationResized] == "" && s.noRoom == "" || len(pod.Spec.Containers) == 0 {
 		return
 	}
 	changed, container := pod.DeepCopy(), pod.Spec.Containers[0]
@@ -54,8 +55,10 @@ func resources(cpu, memory string) v1alpha1.Resources {
 	}
 }
 
+// TestMoreMemoryReachesRunningPods with each write the last of its process.
 func TestMoreMemoryReachesRunningPods(t *testing.T) {
 	l := newLab(t)
+	l.patience *= 4
 	l.node()
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { three(c); c.Spec.Resources = resources("100m", "512Mi") })
 	l.awaitReplicated(shop)
@@ -70,6 +73,7 @@ func TestMoreMemoryReachesRunningPods(t *testing.T) {
 		}
 	})
 	l.clock.forward(5e9)
+	l.mortals(1)
 	l.change(shop, func() { shop.Spec.Resources = resources("200m", "1Gi") })
 	l.eventually("every pod has them", func() bool {
 		for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
@@ -97,12 +101,15 @@ func TestMoreMemoryReachesRunningPods(t *testing.T) {
 	})
 }
 
+// TestAPodThatItsNodeHasNoRoomForIsReplaced once, with each write the last of its process.
 func TestAPodThatItsNodeHasNoRoomForIsReplaced(t *testing.T) {
 	l := newLab(t)
+	l.patience *= 4
 	l.node()
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Resources = resources("100m", "512Mi") })
 	l.awaitRunning(shop)
 	l.kube.set(func(s *standIn) { s.made, s.noRoom = nil, corev1.PodReasonInfeasible })
+	l.mortals(1)
 	l.change(shop, func() { shop.Spec.Resources = resources("100m", "1Gi") })
 	l.eventually("the pod is another one", func() bool {
 		made := 0
@@ -113,6 +120,9 @@ func TestAPodThatItsNodeHasNoRoomForIsReplaced(t *testing.T) {
 	pod := &corev1.Pod{}
 	if l.there(pod, "shop-0"); pod.Spec.Containers[0].Resources.Limits.Memory().String() != "1Gi" || pod.Annotations[statefulset.AnnotationResized] != "" {
 		t.Errorf("the pod has %+v", pod.Spec.Containers[0].Resources)
+	}
+	if made := l.made(); len(made) != 1 {
+		t.Errorf("made %v", made)
 	}
 }
 
@@ -132,4 +142,63 @@ func TestAPodWhoseQualityOfServiceWouldChangeIsReplaced(t *testing.T) {
 			t.Errorf("made %v", s.made)
 		}
 	})
+}
+
+// TestRunningPodsGetTheRequestsThatFitTheLoad with each write the last of its process.
+func TestRunningPodsGetTheRequestsThatFitTheLoad(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 4
+	l.node()
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
+		three(c)
+		c.Spec.Resources = v1alpha1.Resources{Requests: resources("100m", "1Gi").Requests}
+		c.Spec.Autoscale = &v1alpha1.Autoscale{Resources: &v1alpha1.AutoscaleResources{
+			Mode: v1alpha1.AutoscaleApply, Memory: &v1alpha1.ResourceBounds{Min: resource.MustParse("256Mi"), Max: resource.MustParse("4Gi")},
+		}}
+	})
+	l.awaitReplicated(shop)
+	l.forgetMade()
+	l.mortals(1)
+	uses := func(memory int64) {
+		l.kube.set(func(s *standIn) {
+			s.answer = func(status *agentapi.Status) {
+				if status.Pod == "shop-1" {
+					status.Usage = &agentapi.Usage{Seconds: 3600, MemoryBytes: memory}
+				}
+			}
+		})
+		l.nudge(shop)
+	}
+	all := func(memory string) {
+		t.Helper()
+		l.eventually("every pod requests "+memory, func() bool {
+			for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
+				pod := &corev1.Pod{}
+				if !l.there(pod, name) || pod.Spec.Containers[0].Resources.Requests.Memory().String() != memory {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	uses(1 << 30)
+	all("1280Mi")
+	applied := func() *v1alpha1.AppliedRequests { l.get(shop); return shop.Status.AppliedRequests() }
+	if got := applied(); got == nil || !strings.Contains(got.Reason, "shop-1 used 1024Mi") {
+		t.Errorf("%+v", got)
+	}
+	l.kube.set(func(s *standIn) { s.noRoom = corev1.PodReasonInfeasible })
+	l.clock.forward(11 * time.Minute)
+	uses(3 << 29)
+	l.eventually("the change is taken back", func() bool {
+		got := applied()
+		return got != nil && strings.Contains(got.Refused, "the node is too small")
+	})
+	all("1280Mi")
+	l.kube.set(func(s *standIn) { s.noRoom = "" })
+	l.change(shop, func() { shop.Spec.Autoscale = nil })
+	all("256Mi")
+	if made := l.made(); len(made) != 0 {
+		t.Errorf("pods were replaced: %v", made)
+	}
 }
