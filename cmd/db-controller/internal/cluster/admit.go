@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -114,11 +115,14 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 			}
 			continue
 		}
+		if _, job := object.(*batchv1.Job); job && o.HasRun() {
+			continue // its work is done
+		}
 		if conflict := observed.Conflict(o, name); conflict != "" && !observed.Dispensable(o, name) {
 			return v1alpha1.ReasonNameConflict, conflict
 		}
 	}
-	if o.InitJob.Foreign {
+	if o.InitJob.Foreign && !o.HasRun() {
 		return v1alpha1.ReasonNameConflict, conflict("Job", o.Names.InitJob())
 	}
 	return "", ""
