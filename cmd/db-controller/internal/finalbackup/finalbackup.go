@@ -49,7 +49,7 @@ func Taken(o *observed.Cluster) bool {
 	return outcome == protocol.BackupSucceeded
 }
 
-// Request records the request for the last backup; after one that failed, for another.
+// Request asks for the last backup; after one that failed, for another.
 func Request(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Due(o) {
 		return flow.Next
