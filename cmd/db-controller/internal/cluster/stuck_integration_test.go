@@ -63,8 +63,7 @@ func TestAClusterGoesOnWhenTheMaximalDowntimeIsOver(t *testing.T) {
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
 	generation := shop.Status.DataGeneration
-	upgrade := l.upgrade("to-18", shop)
-	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest.MaxDowntime = &metav1.Duration{Duration: time.Second} })
+	upgrade := l.upgradeWithin(&metav1.Duration{Duration: time.Second}, "to-18", shop)
 	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockRefused) // its controller is away
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) }) // too late

@@ -19,6 +19,12 @@ import (
 // upgrade makes an Upgrade that asks for the volumes, as its controller would.
 func (l *lab) upgrade(name string, shop *v1alpha1.PostgresCluster) *v1alpha1.Upgrade {
 	l.Helper()
+	return l.upgradeWithin(nil, name, shop)
+}
+
+// upgradeWithin requests the volumes with a deadline in the same write, as it counts from when the cluster begins to stop.
+func (l *lab) upgradeWithin(downtime *metav1.Duration, name string, shop *v1alpha1.PostgresCluster) *v1alpha1.Upgrade {
+	l.Helper()
 	upgrade := &v1alpha1.Upgrade{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: name},
 		Spec:       v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: shop.Name}, Version: 18},
@@ -27,6 +33,7 @@ func (l *lab) upgrade(name string, shop *v1alpha1.PostgresCluster) *v1alpha1.Upg
 	l.say(upgrade, func() {
 		upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
 			Cluster: shop.Name, ClusterUID: shop.UID, Token: protocol.Token(upgrade.UID, 0), Mode: v1alpha1.VolumeLockStopped,
+			MaxDowntime: downtime,
 		}
 	})
 	return upgrade
