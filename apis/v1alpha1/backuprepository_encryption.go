@@ -47,7 +47,7 @@ type EncryptionStatus struct {
 	SpareKeys []string `json:"spareKeys,omitempty"`
 }
 
-// Reasons of a BackupRepository's Ready condition about encryption. Backups and restores that can't go on for them say the
+// Reasons of a BackupRepository's Ready condition about encryption. Backups and restores that can't continue for them say the
 // same. ReasonSecretNotFound is said of the Secret with the keys too.
 const (
 	// ReasonKeyNotFound: the key that the repository is encrypted with is not in the Secret, or no Secret is named.

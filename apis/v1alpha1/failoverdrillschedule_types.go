@@ -52,7 +52,7 @@ type FailoverDrillScheduleSpec struct {
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Suspend begins no round and creates no FailoverDrill while it is true. Those that run go on.
+	// Suspend begins no round and creates no FailoverDrill while it is true. Those that run continue.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 	// StartingDeadlineSeconds is how late a round may begin, after an outage of the drill-controller. One that would be later counts as

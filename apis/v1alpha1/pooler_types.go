@@ -204,7 +204,7 @@ type HandoverTimeout string
 const (
 	// HandoverEnd ends them.
 	HandoverEnd HandoverTimeout = "End"
-	// HandoverTakeBack lets them go on, and the primary, too.
+	// HandoverTakeBack lets them continue, and the primary, too.
 	HandoverTakeBack HandoverTimeout = "TakeBack"
 )
 

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BootstrapClone copies the data of another PostgresCluster of the same namespace, which goes on running: all databases, roles and passwords,
+// BootstrapClone copies the data of another PostgresCluster of the same namespace, which continues running: all databases, roles and passwords,
 // from one of its replicas if it has any. The two have nothing to do with each other afterwards. What is written there after the copy doesn't
 // come over. Another way, which doesn't read the other cluster at all, is a Restore of its backup into a new cluster.
 type BootstrapClone struct {

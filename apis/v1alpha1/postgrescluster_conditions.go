@@ -12,7 +12,7 @@ const (
 	ConditionAutomaticFailover = "AutomaticFailover"
 	// ConditionAutomaticRepair: the agents restart, rewind and clone instances by themselves. It exists only if spec.repair has a pause.
 	ConditionAutomaticRepair = "AutomaticRepair"
-	// ConditionLogicalSlotsSynchronized says whether clients of logical replication go on after a failover. Only a cluster with
+	// ConditionLogicalSlotsSynchronized says whether clients of logical replication continue after a failover. Only a cluster with
 	// wal_level=logical and more than one instance has it.
 	ConditionLogicalSlotsSynchronized = "LogicalSlotsSynchronized"
 	// ConditionArchiving says whether WAL reaches the repository.
@@ -147,7 +147,7 @@ const (
 	ReasonPasswordRefused = "PasswordRefused"
 	// ReasonConfigMapNotFound: a ConfigMap that spec names does not exist, or lacks a key.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
-	// ReasonCertificateRefused: a certificate of one's own can't be used. The servers go on with the previous one.
+	// ReasonCertificateRefused: a certificate of one's own can't be used. The servers continue with the previous one.
 	ReasonCertificateRefused = "CertificateRefused"
 
 	// ReasonSlotLost: a declared replication slot was lost, and its client has to begin anew.
@@ -186,7 +186,7 @@ const (
 	ReasonClaimDeleted = "ClaimDeleted"
 	// ReasonClaimRefused: Kubernetes refuses the claim of an instance, for a quota, say. The other instances run without it.
 	ReasonClaimRefused = "ClaimRefused"
-	// ReasonDiskStalled: the disk of a volume does not answer. A primary hands over to a replica whose disk does.
+	// ReasonDiskStalled: the disk of a volume does not respond. A primary hands over to a replica whose disk does.
 	ReasonDiskStalled = "DiskStalled"
 	// ReasonSpaceUnknown: no agent has reported yet how full its volume is.
 	ReasonSpaceUnknown = "SpaceUnknown"

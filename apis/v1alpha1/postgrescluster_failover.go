@@ -32,9 +32,9 @@ type Failover struct {
 	// +kubebuilder:validation:MaxItems=9
 	Instances []FailoverInstance `json:"instances,omitempty"`
 	// IsolationTimeoutSeconds stops a primary that no replica may replace, once it has reached neither the API server nor any other
-	// instance for so long. By default, such a primary goes on. A single instance always does.
+	// instance for so long. By default, such a primary continues. A single instance always does.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 3600",message="spec.failover.isolationTimeoutSeconds must be from 10 to 3600, such as 60; remove it to let an isolated primary go on"
+	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 3600",message="spec.failover.isolationTimeoutSeconds must be from 10 to 3600, such as 60; remove it to let an isolated primary continue"
 	IsolationTimeoutSeconds int32 `json:"isolationTimeoutSeconds,omitempty"`
 	// Fenced names instances whose PostgreSQL is stopped in order and stays stopped until they are removed from this list. The
 	// primary gives its role to another instance before, if one can take over.

@@ -69,6 +69,6 @@ const (
 	ReinitDone ReinitState = "Done"
 	// ReinitRefused means that nothing was done; the message says why.
 	ReinitRefused ReinitState = "Refused"
-	// ReinitFailed means that no copy could be made; the message says why. The instance goes on with the one that it had.
+	// ReinitFailed means that no copy could be made; the message says why. The instance continues with the one that it had.
 	ReinitFailed ReinitState = "Failed"
 )

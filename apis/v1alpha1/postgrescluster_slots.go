@@ -31,7 +31,7 @@ type ReplicationSlot struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]{1,63}$`
 	// +kubebuilder:validation:MaxLength=63
 	Plugin string `json:"plugin,omitempty"`
-	// Failover has replicas keep a copy, with which the client goes on after a failover. Before version 17 there are no copies.
+	// Failover has replicas keep a copy, with which the client continues after a failover. Before version 17 there are no copies.
 	// +optional
 	// +kubebuilder:default=true
 	Failover *bool `json:"failover,omitempty"`

@@ -34,7 +34,7 @@ type PostgresClusterStatus struct {
 	// ImageChange is a change of image that has not reached every instance yet.
 	// +optional
 	ImageChange *ImageChange `json:"imageChange,omitempty"`
-	// Rollout of a change that takes down what runs, such as of an image or of a parameter that takes a restart, while it goes on.
+	// Rollout of a change that takes down what runs, such as of an image or of a parameter that takes a restart, while it is in progress.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 	// PendingUpdate is the suite's image for the version that runs, while the cluster runs in another one and spec.image names none.
@@ -278,7 +278,7 @@ type InstanceStatus struct {
 	// ReplayPaused says that somebody has paused the replay of a delayed replica.
 	// +optional
 	ReplayPaused bool `json:"replayPaused,omitempty"`
-	// Rejoin describes how its data is being made fit to follow the primary, while that goes on.
+	// Rejoin describes how its data is being made fit to follow the primary, while that is in progress.
 	// +optional
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
 	// ConfigHash of the configuration that it has applied.
@@ -325,7 +325,7 @@ type SynchronousStatus struct {
 	Members []string `json:"members,omitempty"`
 	// Quorum is how many of the members have each acknowledged commit.
 	Quorum int32 `json:"quorum"`
-	// ReducedSince is since when commits don't wait for all replicas that spec.synchronous asks for, because those are being built after the
+	// ReducedSince is since when commits don't wait for all replicas that spec.synchronous requests, because those are being built after the
 	// data was replaced (spec.synchronous.duringRebuild). It is removed once they are there, and does not return on this data.
 	// +optional
 	ReducedSince *metav1.Time `json:"reducedSince,omitempty"`

@@ -44,7 +44,7 @@ type Subscription struct {
 	// +optional
 	// +kubebuilder:default=true
 	CopyData *bool `json:"copyData,omitempty"`
-	// Failover has the publisher's replicas keep a copy of the slot, so that the subscription goes on after a failover there. Both servers
+	// Failover has the publisher's replicas keep a copy of the slot, so that the subscription continues after a failover there. Both servers
 	// must be of version 17 or later.
 	// +optional
 	Failover bool `json:"failover,omitempty"`

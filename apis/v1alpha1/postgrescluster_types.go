@@ -391,7 +391,7 @@ type Bootstrap struct {
 	// Volumes has the cluster begin with volumes that exist already.
 	// +optional
 	Volumes *BootstrapVolumes `json:"volumes,omitempty"`
-	// Clone copies the data of another PostgresCluster, which goes on running.
+	// Clone copies the data of another PostgresCluster, which continues running.
 	// +optional
 	Clone *BootstrapClone `json:"clone,omitempty"`
 }

@@ -40,7 +40,7 @@ type RestoreList struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Restore to go the other way"
 // +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup) || has(self.source.repository) && has(self.source.repository.path) && self.source.repository.path.contains('/backups/')",message="spec.target.xid needs spec.source.backup, or a spec.source.repository.path of one backup: a transaction's number does not show when it was committed, so name a backup that ended before that"
 // +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin apply to a restore in place only (spec.destination.inPlace): remove them; a new cluster can simply be deleted"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxDowntime) || has(self.destination.inPlace) && !(has(self.destination.inPlace.discardPrevious) && self.destination.inPlace.discardPrevious)",message="spec.maxDowntime applies to a restore in place that keeps the previous data: remove it, or discardPrevious, since without the previous data the cluster has nothing to go on with"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxDowntime) || has(self.destination.inPlace) && !(has(self.destination.inPlace.discardPrevious) && self.destination.inPlace.discardPrevious)",message="spec.maxDowntime applies to a restore in place that keeps the previous data: remove it, or discardPrevious, since without the previous data the cluster has nothing to continue with"
 type RestoreSpec struct {
 	// Source of the data.
 	Source RestoreSource `json:"source"`
@@ -67,7 +67,7 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	ConfirmWithin *metav1.Duration `json:"confirmWithin,omitempty"`
 	// MaxDowntime bounds how long the cluster accepts no connections, such as 30m, from when it is being stopped until it runs on
-	// the new data. After that it goes on with its previous data. By default, only the start on the new data is bounded.
+	// the new data. After that it continues with its previous data. By default, only the start on the new data is bounded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="spec.maxDowntime must be from 1m to 168h, such as 30m: stopping and starting takes some of it"
 	// +kubebuilder:validation:Type=string

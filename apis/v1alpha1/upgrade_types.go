@@ -85,7 +85,7 @@ type UpgradeSpec struct {
 	// +optional
 	Transfer UpgradeTransfer `json:"transfer,omitempty"`
 	// MaxDowntime bounds how long the cluster accepts no connections, such as 30m, from when it is being stopped until it runs on
-	// the new data. After that it goes on with its previous data. By default, only the start on the new data is bounded.
+	// the new data. After that it continues with its previous data. By default, only the start on the new data is bounded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="spec.maxDowntime must be from 1m to 168h, such as 30m: stopping and starting takes some of it"
 	// +kubebuilder:validation:Type=string

@@ -14,7 +14,7 @@ import (
 func watchdogCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "watchdog",
-		Short:  "Kill PostgreSQL when the agent doesn't say in time that it may go on",
+		Short:  "Kill PostgreSQL when the agent doesn't say in time that it may continue",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {

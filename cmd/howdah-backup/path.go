@@ -14,7 +14,7 @@ import (
 	"howdah.dev/howdah/pkg/pitr/bucket"
 )
 
-// path is a backup, and how to go on from it.
+// path is a backup, and how to continue from it.
 type path struct {
 	header   *backup.Header
 	timeline uint32 // that is followed

@@ -186,7 +186,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--to-time %q is not a timestamp with a time zone; write it like 2026-03-04T05:06:07Z or \"2026-03-04 06:06:07+01\"", text)
 }
 
-// settings make PostgreSQL go on from the backup.
+// settings make PostgreSQL continue from the backup.
 func (r *restore) settings(found path, place connection.Place) (*autoconf.Settings, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -99,7 +99,7 @@ func (b *bed) flips() {
 	}
 }
 
-// losesTheStore: recovery must end with an error, and go on from where it was when the store is back.
+// losesTheStore: recovery must end with an error, and continue from where it was when the store is back.
 func (b *bed) losesTheStore() {
 	dir := target(b.t)
 	b.wants(exitDone, nil, "restore", "first", "--latest", "--target-dir", dir)
@@ -129,7 +129,7 @@ func (b *bed) isKilled() {
 	}
 }
 
-// failsOver has a restored server go on as the primary of the same lineage, on timeline 2.
+// failsOver has a restored server continue as the primary of the same lineage, on timeline 2.
 func (b *bed) failsOver() {
 	dir := target(b.t)
 	b.wants(exitDone, nil, "restore", "first", "--to-name", "before the import", "--target-dir", dir)

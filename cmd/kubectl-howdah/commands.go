@@ -56,14 +56,14 @@ func waitFlags(command *cobra.Command, wait *bool, timeout *time.Duration, until
 
 func failoverCommand(access *access) *cobra.Command {
 	request := failover.Request{}
-	command := access.command("failover CLUSTER", "Decide which instance goes on when the agents can't, after saying what would be lost",
+	command := access.command("failover CLUSTER", "Decide which instance continues when the agents can't, after saying what would be lost",
 		func(ctx context.Context, t target) error {
 			request.In, request.Out = t.cmd.InOrStdin(), t.out()
 			return request.Carry(ctx, t.Client, t.key)
 		})
 	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the running one that had most of the WAL")
 	command.Flags().StringVar(&request.PoweredOff, "powered-off", "", "the last primary, if you have powered off its machine and Kubernetes doesn't know")
-	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what would be lost is still printed")
+	command.Flags().BoolVar(&request.Yes, "yes", false, "no confirmation; what would be lost is still printed")
 	command.Flags().DurationVar(&request.Timeout, "timeout", time.Minute, "how long to wait until it has taken the lease")
 	return command
 }
@@ -75,7 +75,7 @@ func reinitCommand(access *access) *cobra.Command {
 			request.Instance, request.Token = t.more[0], newToken()
 			return request.Ask(ctx, t.Client, t.key, t.out())
 		})
-	command.Flags().BoolVar(&request.AllowFewerReplicas, "allow-fewer-replicas", false, "go on although too few other replicas stream")
+	command.Flags().BoolVar(&request.AllowFewerReplicas, "allow-fewer-replicas", false, "continue although too few other replicas stream")
 	waitFlags(command, &request.Wait, &request.Timeout, "wait until it is done, refused or has failed", 2*time.Hour)
 	return command
 }
@@ -114,7 +114,7 @@ func rollbackCommand(access *access) *cobra.Command {
 			return request.Carry(ctx, t.Client, t.key)
 		})
 	command.Flags().Int64Var(&request.To, "to", 0, "revision, as kubectl howdah history lists it; if not set, the last one that differs from the spec")
-	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what changes is still printed")
+	command.Flags().BoolVar(&request.Yes, "yes", false, "no confirmation; what changes is still printed")
 	return command
 }
 

@@ -12,7 +12,7 @@ type Failover struct {
 	Never []string `json:"never,omitempty"`
 	// PausedUntil: nobody replaces a primary that fails before that.
 	PausedUntil time.Time `json:"pausedUntil,omitzero"`
-	// IsolationSeconds is for how long a primary that nobody may replace goes on when it reaches neither the API server nor another
+	// IsolationSeconds is for how long a primary that nobody may replace continues when it reaches neither the API server nor another
 	// instance; 0: for ever.
 	IsolationSeconds int `json:"isolationSeconds,omitempty"`
 	// Renewal is how the primary keeps the lease; empty: RenewalAPIServer.

@@ -41,7 +41,7 @@ type PoolerConfig struct {
 	TakeBack bool `json:"takeBack,omitempty"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// DrainSeconds is how long clients may go on once the pod is to end.
+	// DrainSeconds is how long clients may continue once the pod is to end.
 	DrainSeconds int64 `json:"drainSeconds"`
 }
 

@@ -19,5 +19,5 @@ const (
 	ReinitRunning = "Running"
 	ReinitDone    = "Done"    // the new copy streams
 	ReinitRefused = "Refused" // nothing was done
-	ReinitFailed  = "Failed"  // the instance goes on with the copy that it had
+	ReinitFailed  = "Failed"  // the instance continues with the copy that it had
 )

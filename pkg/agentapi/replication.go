@@ -13,12 +13,12 @@ type ElectionStatus struct {
 	Quorum int `json:"quorum,omitempty"`
 	// Degraded: commits of this leader don't wait for replicas that are yet to be built in this data generation.
 	Degraded bool `json:"degraded,omitempty"`
-	// Failsafe: the API server is away, and the members agree that the leader goes on.
+	// Failsafe: the API server is away, and the members agree that the leader continues.
 	Failsafe bool `json:"failsafe,omitempty"`
 	// Renewal is how the leader keeps the lease at the moment, as itself says: RenewalAPIServer or RenewalMembers. Empty: this is not
 	// the leader, or its agent is of a version that doesn't know the second.
 	Renewal string `json:"renewal,omitempty"`
-	// Silent are the members that don't answer the datagrams of a leader which is to keep the lease by their word.
+	// Silent are the members that don't respond the datagrams of a leader which is to keep the lease by their word.
 	Silent []string `json:"silent,omitempty"`
 	// Waiting says in a sentence why there is no primary here or elsewhere, when there is none.
 	Waiting string `json:"waiting,omitempty"`

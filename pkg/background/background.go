@@ -1,4 +1,4 @@
-// Package background does long work beside the reconcile loop: a pass starts it, goes on, and is woken when the result
+// Package background does long work beside the reconcile loop: a pass starts it, continues, and is woken when the result
 // is there. Nothing here survives the process; what must not be lost belongs in a status.
 package background
 
@@ -126,7 +126,7 @@ func (r *Runner[R]) start(t *task[R], object client.Object, work func(context.Co
 	}()
 }
 
-// Forget ends the work for an object, if it still goes on, and drops its result.
+// Forget ends the work for an object, if it still continues, and drops its result.
 func (r *Runner[R]) Forget(object client.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

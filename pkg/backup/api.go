@@ -163,7 +163,7 @@ type RestoreOptions struct {
 	Present string
 	// InPlace lets the target, and the directories of Tablespaces, hold files already, such as the previous data, of which
 	// what is as in the backup stays. All else is changed to be so: whatever the backup doesn't have there is removed. After
-	// an error they are neither as before nor as in the backup, and another restore in place goes on. Not with Present.
+	// an error they are neither as before nor as in the backup, and another restore in place continues. Not with Present.
 	InPlace bool
 	// Difference is what Compare has found in the target, which nobody may have changed since. Without it a restore in place
 	// finds that out itself.

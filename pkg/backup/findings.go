@@ -134,7 +134,7 @@ func stateOf(info fs.FileInfo) state {
 	return found
 }
 
-// makeReady makes of a file or folder one that a restore can go on with.
+// makeReady makes of a file or folder one that a restore can continue with.
 func makeReady(f *File, root *os.Root, name string, found *state) error {
 	least := fs.FileMode(0o600)
 	switch f.Kind {

@@ -92,7 +92,7 @@ func (m *model) archive(name string) {
 	must(m.T, wal.New(m.store).Put(m.Context(), testLineage, name, []byte(name), wal.Info{Writer: "model"}))
 }
 
-// failOver goes on with a new timeline, sometimes from a position before the one that was reached.
+// failOver continues with a new timeline, sometimes from a position before the one that was reached.
 func (m *model) failOver() {
 	fork := m.here.lsn
 	if m.rand.IntN(2) == 0 {

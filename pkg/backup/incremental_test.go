@@ -297,7 +297,7 @@ func TestBlockSets(t *testing.T) {
 	}
 }
 
-// TestAChainGoesOnAsLongAsItsHeaderHasRoom counts the packs that are kept, not all of the parent, and goes on with a full backup.
+// TestAChainGoesOnAsLongAsItsHeaderHasRoom counts the packs that are kept, not all of the parent, and continues with a full backup.
 func TestAChainGoesOnAsLongAsItsHeaderHasRoom(t *testing.T) {
 	for _, summarize := range []bool{false, true} {
 		d, full := withBigRelation(t, summarize)

@@ -305,7 +305,7 @@ func mischief(t testing.TB, random *rand.Rand, dir string) {
 	}
 }
 
-// TestWhateverIsInPlaceTheRestoredTreeIsThatOfTheBackup takes random data, random harm and runs that die, each of which goes on
+// TestWhateverIsInPlaceTheRestoredTreeIsThatOfTheBackup takes random data, random harm and runs that die, each of which continues
 // with what the last one left.
 func TestWhateverIsInPlaceTheRestoredTreeIsThatOfTheBackup(t *testing.T) {
 	leaveOutForRaces(t)

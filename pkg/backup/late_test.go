@@ -12,7 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
-// A worker on a node that doesn't answer may live on while others have given it up, and may stand still at any moment.
+// A worker on a node that doesn't respond may live on while others have given it up, and may stand still at any moment.
 func TestWhatAWorkerCommitsAfterItWasGivenUpDoesNotCount(t *testing.T) {
 	for _, moment := range []struct {
 		name, op, key string
@@ -47,7 +47,7 @@ func TestWhatAWorkerCommitsAfterItWasGivenUpDoesNotCount(t *testing.T) {
 }
 
 // A worker that was killed may have put its manifest all the same: what was sent lies in a server that hangs, and is done
-// once that goes on.
+// once that continues.
 func TestAManifestThatArrivesAfterItsPacksWereClearedAwayIsNoBackup(t *testing.T) {
 	store, dir := mem.New(), pgdata(t)
 	mustWrite(t, store, dir, "b1")

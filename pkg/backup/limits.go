@@ -81,7 +81,7 @@ func checkBodySize(body, stored int64) error {
 	return nil
 }
 
-// checkPackCount refuses to go on where the packs alone would make the header too large.
+// checkPackCount refuses to continue where the packs alone would make the header too large.
 func checkPackCount(names int64) error {
 	if names > maxHeader-headerRoom {
 		return fmt.Errorf("%w: the names of this many packs don't fit into the header of its manifest: give the backup more memory, so that its packs are larger and fewer", ErrTooLarge)

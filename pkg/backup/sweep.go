@@ -19,7 +19,7 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 }
 
 // Sweep is a search for orphans in one lineage that may be ended at any time, as a long history may take longer than there is time: its next
-// run goes on. The zero value begins. Only what was looked through is kept: which packs are used is asked again by every run.
+// run continues. The zero value begins. Only what was looked through is kept: which packs are used is asked again by every run.
 type Sweep struct {
 	packNumbers
 	folder string // up to which the packs of these numbers were looked through

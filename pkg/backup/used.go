@@ -63,7 +63,7 @@ func (p *packNumbers) of(backup, name string) (number uint64, is bool) {
 // halve leaves the upper half to a later pass.
 func (p *packNumbers) halve() { p.last = p.first + (p.last-p.first)/2 }
 
-// next goes on to the next range, which is as long, or longer if this one had few packs. False: there is none.
+// next continues to the next range, which is as long, or longer if this one had few packs. False: there is none.
 func (p *packNumbers) next(packs int) bool {
 	if p.last == math.MaxUint64 {
 		return false

@@ -23,7 +23,7 @@ const (
 	conditionStalled     = "Stalled"
 )
 
-// SetEnd sets the condition of a kind that ends, and with it the one that says to tools that know no kinds that it goes on (Reconciling), or that it
+// SetEnd sets the condition of a kind that ends, and with it the one that says to tools that know no kinds that it continues (Reconciling), or that it
 // has failed (Stalled). Without them, they would take a kind without Ready for done as soon as it was created.
 func SetEnd(conditions *[]metav1.Condition, object client.Object, kind string, status metav1.ConditionStatus, reason, message string) {
 	SetCondition(conditions, object, kind, status, reason, message)

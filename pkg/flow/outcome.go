@@ -14,7 +14,7 @@ import (
 type Kind int
 
 const (
-	// KindNext: nothing is left to do here; go on.
+	// KindNext: nothing is left to do here; continue.
 	KindNext Kind = iota
 	// KindSave: a decision was recorded in the object; persist it, then come again at once.
 	KindSave
@@ -38,7 +38,7 @@ type Outcome struct {
 	After time.Duration
 }
 
-// Next goes on with the next step.
+// Next continues with the next step.
 var Next = Outcome{Kind: KindNext}
 
 // Save persists what the step recorded in the object's status, and comes again at once.
@@ -78,7 +78,7 @@ func (o Outcome) Finished() bool { return o.Kind == KindNext }
 // Stopped reports that a person has to change something.
 func (o Outcome) Stopped() bool { return o.Kind == KindStop }
 
-// Status is the condition status for work that ends (Succeeded): Unknown while it goes on, False once it has stopped,
+// Status is the condition status for work that ends (Succeeded): Unknown while it is in progress, False once it has stopped,
 // True when all steps are done.
 func (o Outcome) Status() metav1.ConditionStatus {
 	switch o.Kind {

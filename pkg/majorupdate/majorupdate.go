@@ -73,11 +73,11 @@ func Decide(f Facts) Decision {
 	case !metav1.IsControlledBy(check, f.Cluster) || !check.Spec.Automatic || !check.Spec.CheckOnly:
 		return Decision{Message: fmt.Sprintf("Nothing is done: Upgrade %s was created by somebody else, and the automatic one needs its name. Delete it.", check.Name)}
 	case !check.DeletionTimestamp.IsZero():
-		return Decision{Message: fmt.Sprintf("Upgrade %s is being deleted. After that, another check is made.", check.Name)}
+		return Decision{Message: fmt.Sprintf("Upgrade %s is being deleted. After that, another check runs.", check.Name)}
 	case check.Status.CompletedAt == nil:
 		return Decision{Message: fmt.Sprintf("Upgrade %s checks whether PostgresCluster %s can be upgraded, before anything else is done.", check.Name, f.Cluster.Name)}
 	case !meta.IsStatusConditionTrue(check.Status.Conditions, v1alpha1.ConditionSucceeded):
-		return Decision{Message: fmt.Sprintf("The check has failed: %s Nothing more is done. When that is fixed, delete Upgrade %s, and another check is made.", says(check), check.Name)}
+		return Decision{Message: fmt.Sprintf("The check has failed: %s Nothing more is done. When that is fixed, delete Upgrade %s, and another check runs.", says(check), check.Name)}
 	}
 	return f.follow(check)
 }
@@ -94,7 +94,7 @@ func (f Facts) image() string {
 	return ""
 }
 
-// begin has the check made, unless something else goes on.
+// begin has the check made, unless something else continues.
 func (f Facts) begin() Decision {
 	if obstacle := f.Obstacle(""); obstacle != "" {
 		return Decision{Message: fmt.Sprintf("The upgrade-controller checks first whether PostgresCluster %s can be upgraded. %s", f.Cluster.Name, obstacle)}

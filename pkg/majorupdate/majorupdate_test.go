@@ -130,7 +130,7 @@ func TestAVersionByPolicyIsCheckedFirstAndReachedOnceInItsWindow(t *testing.T) {
 		"a window that is invalid":         {func(f *Facts) { sundays(f); f.Cluster.Spec.Updates.Window.TimeZone = "Mars"; f.checked() }, nothing, "The upgrade can never start: spec.updates.window.timeZone"},
 		"it was checked, and made Manual":  {func(f *Facts) { f.checked(); f.Cluster.Spec.Updates.Major = v1alpha1.UpdateManual }, nothing, ""},
 		"its Upgrade exists":               {func(f *Facts) { f.followed() }, records, "upgrades PostgresCluster shop."},
-		"its Upgrade goes on":              {func(f *Facts) { f.followed(); f.recorded() }, nothing, "upgrades PostgresCluster shop."},
+		"its Upgrade continues":            {func(f *Facts) { f.followed(); f.recorded() }, nothing, "upgrades PostgresCluster shop."},
 		"its Upgrade has failed":           {func(f *Facts) { ended(f.followed(), metav1.ConditionFalse, "PostgreSQL 15 runs"); f.recorded() }, nothing, "PostgreSQL 15 runs. It is not tried again. To retry, delete Upgrade shop-to-18-check-"},
 		"its Upgrade was deleted":          {func(f *Facts) { f.checked(); f.recorded() }, nothing, "was deleted. To upgrade the cluster anyway, delete Upgrade shop-to-18-check-"},
 		"the name of its Upgrade is taken": {func(f *Facts) { f.followed().OwnerReferences = nil }, nothing, "created by somebody else"},
@@ -166,8 +166,8 @@ func TestNothingBeginsWhileSomethingElseGoesOn(t *testing.T) {
 		"a replica is down": {func(f *Facts) {
 			f.Cluster.Status.Conditions = append(f.Cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReplicated, Status: metav1.ConditionFalse})
 		}, "all replicas follow"},
-		"a Restore goes on":             {func(f *Facts) { f.restore(func(*v1alpha1.Restore) {}) }, "Restore back has ended"},
-		"a person's Upgrade goes on":    {func(f *Facts) { f.others(func(*v1alpha1.Upgrade) {}) }, "Upgrade theirs has ended"},
+		"a Restore continues":           {func(f *Facts) { f.restore(func(*v1alpha1.Restore) {}) }, "Restore back has ended"},
+		"a person's Upgrade continues":  {func(f *Facts) { f.others(func(*v1alpha1.Upgrade) {}) }, "Upgrade theirs has ended"},
 		"a person's Upgrade has failed": {func(f *Facts) { f.others(func(u *v1alpha1.Upgrade) { ended(u, metav1.ConditionFalse, "x") }) }, "as long as Upgrade theirs exists"},
 		"an Upgrade can be rolled back": {func(f *Facts) {
 			f.others(func(u *v1alpha1.Upgrade) { u.Spec.Version = 15; ended(u, metav1.ConditionTrue, ""); up(u) })

@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/volumelock"
 )
 
-// Obstacle says why nothing begins now, though its time has come; empty: it may. own is the UID of an Upgrade that is to go on itself.
+// Obstacle says why nothing begins now, though its time has come; empty: it may. own is the UID of an Upgrade that is to continue itself.
 func (f Facts) Obstacle(own types.UID) string {
 	for _, look := range []func(types.UID) string{f.clusterObstacle, f.restoreObstacle, f.upgradeObstacle} {
 		if obstacle := look(own); obstacle != "" {

@@ -63,7 +63,7 @@ type metricsAccess struct {
 }
 
 func newMetricsAccess(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
-	// Whoever reaches the port can cause questions. They have a limit of their own, so that the controller's work goes on.
+	// Whoever reaches the port can cause questions. They have a limit of their own, so that the controller's work continues.
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 5, 10
 	reviews, err := client.New(config, client.Options{HTTPClient: httpClient})

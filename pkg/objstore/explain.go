@@ -57,7 +57,7 @@ func (e *Error) isS3() bool {
 }
 
 func explainForeign(e *Error) string {
-	return fmt.Sprintf("%s does not answer as an S3 server does.", e.server())
+	return fmt.Sprintf("%s does not respond as an S3 server does.", e.server())
 }
 
 func (e *Error) server() string {
@@ -120,7 +120,7 @@ func explainCode(e *Error) string {
 
 func explainNetwork(e *Error) string {
 	if errors.Is(e.Err, context.DeadlineExceeded) {
-		return fmt.Sprintf("%s did not answer in time.", e.server())
+		return fmt.Sprintf("%s did not respond in time.", e.server())
 	}
 	var (
 		dns *net.DNSError
@@ -132,7 +132,7 @@ func explainNetwork(e *Error) string {
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("%s can't be reached: it refuses the connection.", e.server())
 	case errors.As(e.Err, &op) && op.Timeout():
-		return fmt.Sprintf("%s did not answer in time.", e.server())
+		return fmt.Sprintf("%s did not respond in time.", e.server())
 	case errors.As(e.Err, &op) && op.Op == "dial":
 		return fmt.Sprintf("%s can't be reached.", e.server())
 	case errors.As(e.Err, &op):

@@ -85,7 +85,7 @@ func TestErrorsAreExplainedToAPerson(t *testing.T) {
 		{fault("", objstore.ErrUnavailable, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), "https://s3 can't be reached: it refuses the connection."},
 		{fault("", objstore.ErrUnavailable, &net.DNSError{Name: "s3"}), "The host of https://s3 can't be found: there is no such name in DNS (s3)."},
 		{fault("", objstore.ErrUnavailable, x509.UnknownAuthorityError{}), "The TLS certificate of https://s3 is not trusted; give the certificate of its CA as the CA bundle."},
-		{fault("", nil, context.DeadlineExceeded), "https://s3 did not answer in time."},
+		{fault("", nil, context.DeadlineExceeded), "https://s3 did not respond in time."},
 		{fault("SlowDown", objstore.ErrUnavailable, errors.New("slow down.")), "https://s3 does not work at the moment: slow down."},
 		{fault("RequestTimeTooSkewed", objstore.ErrDenied, nil), "The clocks of this machine and of https://s3 differ too much."},
 		{errors.New("plain"), "plain"},

@@ -22,7 +22,7 @@
 //     it, branched off. One that was taken on a timeline after it had been left restores only that timeline.
 //   - A newer timeline whose history is missing is never passed over: nothing tells where it begins.
 //   - The segment in which a timeline begins is read from the younger timeline. A segment that is still written, and there in
-//     pieces, counts only where nothing goes on after it.
+//     pieces, counts only where nothing continues after it.
 //   - PostgreSQL stops at a time only when it meets a transaction that ended later. Where the archive has none, everything in
 //     it is wanted, provided that nothing else was committed until then: a backup that stopped later on the same path proves
 //     that.

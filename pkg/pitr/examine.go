@@ -32,7 +32,7 @@ type Candidate struct {
 
 // Examine finds out what the lineage has for a target: the latest backup that leads there, because replay from it is the
 // shortest, and how far WAL reaches after it. With the id of a backup it looks at that one only, and follows the newest timeline
-// that goes on from it.
+// that continues from it.
 func (g *Graph) Examine(target Target, backupID string, headers Headers) (Candidate, error) {
 	c := g.candidate(target, backupID)
 	if err := c.findPlaces(target, headers); err != nil {

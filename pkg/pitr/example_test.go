@@ -23,7 +23,7 @@ func (h headers) RestorePoints([]postgres.Segment, string) ([]pitr.RestorePoint,
 }
 
 // failover is an archive with a backup of 10:00 on timeline 1, which was left in segment 5. The former primary archived segment 6,
-// too, and was even backed up at 11:05. Timeline 2 goes on to segment 7; its last commit is of 12:03.
+// too, and was even backed up at 11:05. Timeline 2 continues to segment 7; its last commit is of 12:03.
 func failover() (pitr.Listing, headers) {
 	listing := pitr.Listing{
 		Lineage: "7412345678901234567-g1", SegmentSize: size,

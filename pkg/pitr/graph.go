@@ -108,7 +108,7 @@ func (g *Graph) LeadingAt(timeline uint32, at time.Time) (Backup, bool) {
 	return Backup{}, false
 }
 
-// Onward is the newest timeline with WAL or a backup that goes on from a backup; its own, if none does.
+// Onward is the newest timeline with WAL or a backup that continues from a backup; its own, if none does.
 func (g *Graph) Onward(b Backup) uint32 {
 	onward := b.Timeline
 	for timeline := range g.histories {

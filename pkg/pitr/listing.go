@@ -69,7 +69,7 @@ func (l *Listing) InPieces(segment postgres.Segment) {
 	l.lastRun().Open = true
 }
 
-// closeRun takes an open segment out that a segment of its timeline comes after: nothing goes on from it. The whole segment
+// closeRun takes an open segment out that a segment of its timeline comes after: nothing continues from it. The whole segment
 // itself replaces it.
 func (l *Listing) closeRun(next postgres.Segment) {
 	run := l.lastRun()

@@ -20,7 +20,7 @@ type record struct {
 	at       time.Time // of a commit; zero: none
 }
 
-// database is a random history of one, with failovers after which the former primary may have gone on for a while, and what of
+// database is a random history of one, with failovers after which the former primary may have continued for a while, and what of
 // it is in an archive.
 type database struct {
 	*rand.Rand
@@ -81,7 +81,7 @@ func (d *database) backUp(timeline uint32) {
 	d.archive.Backups = append(d.archive.Backups, b)
 }
 
-// failOver begins a timeline. The former primary may go on alone.
+// failOver begins a timeline. The former primary may continue alone.
 func (d *database) failOver() {
 	former := d.timeline
 	d.timeline++
@@ -199,7 +199,7 @@ func (d *database) oracle(at time.Time) bool {
 	return slices.ContainsFunc(d.archive.Backups, func(b pitr.Backup) bool { return d.goesOn(b, h) && d.leads(b, h, at) })
 }
 
-// goesOn says that a history goes on from a backup.
+// goesOn says that a history continues from a backup.
 func (d *database) goesOn(b pitr.Backup, h postgres.TimelineHistory) bool {
 	left, related := h.Left(b.Timeline)
 	return b.Timeline == h.Timeline || related && b.StopLSN <= left

@@ -111,7 +111,7 @@ func (g *Graph) pass(r *Reach, l leg) {
 		return
 	}
 	last := run.Last
-	if run.Open { // what goes on on the next timeline goes on after the whole segment
+	if run.Open { // what continues on the next timeline continues after the whole segment
 		last.Number--
 	}
 	last.Number = min(last.Number, end.Number-1)

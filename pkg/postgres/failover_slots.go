@@ -2,7 +2,7 @@ package postgres
 
 import "strings"
 
-// failoverSlots is the first version whose replicas keep copies of logical replication slots, with which a logical client goes on after
+// failoverSlots is the first version whose replicas keep copies of logical replication slots, with which a logical client continues after
 // a failover.
 const failoverSlots = 17
 

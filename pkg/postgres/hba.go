@@ -92,7 +92,7 @@ var hbaRefused = map[string]string{
 // CheckHBARule says in a sentence what is wrong with a person's rule.
 func CheckHBARule(rule string) error {
 	if strings.ContainsAny(rule, "\x00\n\r") || strings.HasSuffix(strings.TrimSpace(rule), `\`) {
-		return fmt.Errorf("%w: %q goes on on the next line: write one rule a line", ErrHBA, rule)
+		return fmt.Errorf("%w: %q continues on the next line: write one rule a line", ErrHBA, rule)
 	}
 	fields, err := hbaFields(rule)
 	if err != nil {

@@ -28,7 +28,7 @@ func RenderIdent(lines []string) (string, error) {
 // identMapOf is the map that a person's line belongs to.
 func identMapOf(line string) (string, error) {
 	if strings.ContainsAny(line, "\x00\n\r") || strings.HasSuffix(strings.TrimSpace(line), `\`) {
-		return "", fmt.Errorf("%w: %q goes on on the next line: write one mapping a line", ErrIdent, line)
+		return "", fmt.Errorf("%w: %q continues on the next line: write one mapping a line", ErrIdent, line)
 	}
 	fields, err := hbaFields(line)
 	if err != nil {

@@ -77,7 +77,7 @@ func past(s, end string) int {
 	return len(s)
 }
 
-// stringEnd ends a string that begins with a quote; a doubled quote goes on, and so does an escaped one. Whether a backslash escapes a
+// stringEnd ends a string that begins with a quote; a doubled quote continues, and so does an escaped one. Whether a backslash escapes a
 // quote in an ordinary string depends on the session's standard_conforming_strings, so from there on everything may be a literal.
 func stringEnd(s string, escapes bool) int {
 	for i := 1; i < len(s); i++ {

@@ -28,7 +28,7 @@ func WALReaches(file io.ReaderAt, segment Segment, lsn LSN) (bool, error) {
 	return total > 0 && endOfRecord(begin, total) > lsn, nil
 }
 
-// unread is where the record begins, or goes on, at which a scan has ended, and how long it is from there; 0: there is none.
+// unread is where the record begins, or continues, at which a scan has ended, and how long it is from there; 0: there is none.
 func unread(file io.ReaderAt, segment Segment, scan WALScan) (begin LSN, total uint32, err error) {
 	header := make([]byte, walShortHeaderSize)
 	if _, err := file.ReadAt(header, 0); err != nil {
@@ -58,7 +58,7 @@ func unread(file io.ReaderAt, segment Segment, scan WALScan) (begin LSN, total u
 	return begin, total, nil
 }
 
-// endOfRecord is where a record ends that begins at a position, with the headers of the pages that it goes on to.
+// endOfRecord is where a record ends that begins at a position, with the headers of the pages that it continues to.
 func endOfRecord(begin LSN, length uint32) LSN {
 	at, left := begin, LSN(length)
 	for {

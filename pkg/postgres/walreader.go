@@ -54,7 +54,7 @@ const (
 	readCut                   // the segment ended within the record
 	readEnd                   // the segment ended after a record
 	readNothing               // the server wrote no further
-	readOverwritten           // the server crashed within the record, and went on on a later page
+	readOverwritten           // the server crashed within the record, and continued on a later page
 )
 
 func (r *walReader) lsn() LSN { return r.start + LSN(r.pos) }
@@ -128,7 +128,7 @@ func (r *walReader) take(n int) ([]byte, readState) {
 	}
 }
 
-// continuePage opens the page on which a record goes on for that many more bytes.
+// continuePage opens the page on which a record continues for that many more bytes.
 func (r *walReader) continuePage(remaining int) readState {
 	found, ok := r.openPage()
 	switch {

@@ -39,10 +39,10 @@ type WALScan struct {
 	// Damaged is where the first record begins whose checksum is wrong, zero without one. Behind the end of what the server
 	// has written so far such bytes are nothing unusual; in a segment that is complete they are damage.
 	Damaged LSN
-	Tail    WALTail // the record that goes on in the next segment
+	Tail    WALTail // the record that continues in the next segment
 }
 
-// WALTail is the first part of a record that goes on in the next segment.
+// WALTail is the first part of a record that continues in the next segment.
 type WALTail struct {
 	LSN  LSN
 	Data []byte
@@ -169,7 +169,7 @@ func (r *walReader) finish(scan *WALScan, before WALTail) bool {
 	return true
 }
 
-// carry keeps what the next segment's scan needs of a record that goes on there.
+// carry keeps what the next segment's scan needs of a record that continues there.
 func (s *WALScan) carry(lsn LSN, before, part []byte) {
 	s.Complete = true
 	if lsn != 0 && len(before)+len(part) <= maxTail {

@@ -255,7 +255,7 @@ func TestALockSaysInWhichOrderInstancesEnd(t *testing.T) {
 		"they are told first":                        {needed: true, facts: LockFacts{Untold: "shop-2"}, telling: true},
 		"also if nobody needs it":                    {facts: LockFacts{Untold: "shop-2"}, telling: true},
 		"who needs it waits for one that never says": {needed: true, facts: LockFacts{Untold: "shop-2", Now: now.Add(time.Hour)}, telling: true},
-		"who doesn't need it goes on":                {facts: LockFacts{Untold: "shop-2", Now: now.Add(tellTime + 2*time.Second)}, telling: true, begins: true},
+		"who doesn't need it continues":              {facts: LockFacts{Untold: "shop-2", Now: now.Add(tellTime + 2*time.Second)}, telling: true, begins: true},
 		"all know":                                   {needed: true, telling: true, begins: true},
 		"something keeps it from being stopped, and they end as usual": {facts: LockFacts{Untold: "shop-2", Obstacle: "a lost node"}},
 	} {

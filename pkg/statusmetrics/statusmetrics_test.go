@@ -77,7 +77,7 @@ func TestWhatIsNotKnownIsNotSent(t *testing.T) {
 	send.Time(bytes, early, "at")
 	send.Time(bytes, nil, "never")
 	send.Between(bytes, early, late, "took")
-	send.Between(bytes, early, nil, "goes on")
+	send.Between(bytes, early, nil, "continues")
 	send.Between(bytes, nil, late, "not begun")
 	if got := strings.Join(sent, " "); got != "demo/one/at=1000 demo/one/took=60" {
 		t.Error(got)

@@ -1,4 +1,4 @@
-// Package updatewindow says when a window is open in which what runs may be stopped, and from when on an automatic update may go on. It
+// Package updatewindow says when a window is open in which what runs may be stopped, and from when on an automatic update may continue. It
 // is pure, and every controller goes by it, so that a window means the same for changes, minor and major updates.
 package updatewindow
 
@@ -40,7 +40,7 @@ func At(path string, spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool
 	return false, opens, nil
 }
 
-// Earliest is when an automatic update of the cluster may go on: now, or once it is not too early and the window is open. Its error
+// Earliest is when an automatic update of the cluster may continue: now, or once it is not too early and the window is open. Its error
 // says, as a sentence for a person, why the window never opens.
 func Earliest(spec *v1alpha1.PostgresClusterSpec, now time.Time) (time.Time, error) {
 	path, window, from := MaintenancePath, spec.MaintenanceWindow, now

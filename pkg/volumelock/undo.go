@@ -67,12 +67,12 @@ func (u Undo) Possible() flow.Outcome {
 	case u.Gone():
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("PostgresCluster %s was deleted, and its previous data with it.", u.ClusterName))
 	case slices.Contains(u.Cluster.Status.ReleasedDataGenerations, previous.DataGeneration):
-		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("The previous data was deleted. The cluster goes on with %s.", u.NewData))
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("The previous data was deleted. The cluster continues with %s.", u.NewData))
 	case u.Cluster.Status.DataGeneration != u.Wrote:
 		return u.possibleAfter()
 	case !slices.ContainsFunc(u.Cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == previous.Instance }):
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
-			"The previous data is on the volume of %s, and that instance no longer exists. The cluster goes on with %s.", previous.Instance, u.NewData))
+			"The previous data is on the volume of %s, and that instance no longer exists. The cluster continues with %s.", previous.Instance, u.NewData))
 	case slices.ContainsFunc(u.Cluster.Status.Instances, u.replaced):
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, u.volumeGone())
 	}
@@ -86,7 +86,7 @@ func (u Undo) replaced(i v1alpha1.InstanceStatus) bool {
 }
 
 func (u Undo) volumeGone() string {
-	return fmt.Sprintf("The previous data was on the volume of %s, which was deleted; the one of that name is another one. The cluster goes on with %s.",
+	return fmt.Sprintf("The previous data was on the volume of %s, which was deleted; the one of that name is another one. The cluster continues with %s.",
 		u.Status.Previous.Instance, u.NewData)
 }
 
@@ -169,7 +169,7 @@ func (u Undo) Await() flow.Outcome {
 // impossible gives the volumes back for good: to request them again would stop the cluster again.
 func (u Undo) impossible(why string) flow.Outcome {
 	u.Status.VolumeLockRequest, u.Status.Handover = nil, nil
-	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("%s The cluster goes on with %s.", why, u.NewData))
+	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("%s The cluster continues with %s.", why, u.NewData))
 }
 
 // HandBack offers the previous data.

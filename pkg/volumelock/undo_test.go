@@ -122,7 +122,7 @@ func TestAnUndoGoesForwardAgainWhereTheVolumeWasDeletedMeanwhile(t *testing.T) {
 	}
 	lock.State, lock.Message = v1alpha1.VolumeLockRefused, "It was deleted."
 	got := after.AwaitBack()
-	if got.Kind != flow.KindStop || !strings.Contains(got.Message, "It was deleted. The cluster goes on with PostgreSQL 18.") ||
+	if got.Kind != flow.KindStop || !strings.Contains(got.Message, "It was deleted. The cluster continues with PostgreSQL 18.") ||
 		after.Status.VolumeLockRequest != nil || after.Status.Handover != nil {
 		t.Errorf("after it was handed back: %+v, %+v", got, after.Status)
 	}

@@ -74,7 +74,7 @@ func call(ctx context.Context, dir string, r request) error {
 	dialer := net.Dialer{Timeout: connectTime}
 	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(dir, Name))
 	if err != nil {
-		return fmt.Errorf("the agent doesn't answer: %w", err)
+		return fmt.Errorf("the agent doesn't respond: %w", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

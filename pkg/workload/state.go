@@ -58,14 +58,14 @@ type State struct {
 const lostAfter = time.Minute
 
 // Lost reports that no pod of the Job will be heard of again: each was told to go, as Kubernetes does with those of a node
-// that doesn't answer, and none is gone by now. Such a pod may still run, cut off; it ends when its node is back, or
+// that doesn't respond, and none is gone by now. Such a pod may still run, cut off; it ends when its node is back, or
 // nobody ever hears that it did.
 func (s State) Lost(now time.Time) bool {
 	return s.LivePods > 0 && !s.Overdue.IsZero() && now.Sub(s.Overdue) > lostAfter
 }
 
 // LostMessage says what a person does about a Job that is Lost.
-const LostMessage = "The node of the Job's pod doesn't answer. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; " +
+const LostMessage = "The node of the Job's pod doesn't respond. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; " +
 	"the volume is free once the pod is known to have ended."
 
 // Taken reports that the name of the Job is taken, for as long as nobody deletes what has it.
@@ -215,8 +215,8 @@ func (s *State) ends(pod *corev1.Pod) bool {
 	}
 	s.LivePods++
 	if s.Message = PodWaitingFor(pod); s.Message == "" && NodeLost(pod) {
-		s.Message = fmt.Sprintf("Node %s of pod %s doesn't answer. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; "+
-			"nothing goes on before the pod is known to have ended.", pod.Spec.NodeName, pod.Name)
+		s.Message = fmt.Sprintf("Node %s of pod %s doesn't respond. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; "+
+			"nothing continues before the pod is known to have ended.", pod.Spec.NodeName, pod.Name)
 	}
 	return true
 }
@@ -262,7 +262,7 @@ func works(pod *corev1.Pod, name string) bool {
 	return i < 0 || worksIn(pod, &pod.Spec.Containers[i])
 }
 
-// sidecars are the containers that keep a pod from ending whose work has ended, well or not; nil: its work goes on, or it ends by itself.
+// sidecars are the containers that keep a pod from ending whose work has ended, well or not; nil: its work continues, or it ends by itself.
 func sidecars(pod *corev1.Pod) []string {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
 		return nil

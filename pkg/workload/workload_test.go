@@ -353,7 +353,7 @@ func TestAPodOnANodeThatDoesNotAnswerIsNamed(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}, {Type: corev1.ContainersReady, Status: containers}}
 		return stateOf(job(), []corev1.Pod{pod}).Trouble()
 	}
-	if got := says(corev1.ConditionFalse, corev1.ConditionTrue); !strings.Contains(got, "Node w1 of pod up-upgrade-x doesn't answer") || !strings.Contains(got, corev1.TaintNodeOutOfService) {
+	if got := says(corev1.ConditionFalse, corev1.ConditionTrue); !strings.Contains(got, "Node w1 of pod up-upgrade-x doesn't respond") || !strings.Contains(got, corev1.TaintNodeOutOfService) {
 		t.Errorf("it says %q", got)
 	}
 	if got := says(corev1.ConditionTrue, corev1.ConditionTrue) + says(corev1.ConditionFalse, corev1.ConditionFalse); got != "" {

@@ -67,7 +67,7 @@ func (b *bench) startStorage(ctx context.Context) (*storage, error) {
 	}
 	if !errors.Is(err, objstore.ErrNotFound) {
 		s.stop()
-		return nil, fmt.Errorf("MinIO doesn't answer: %w", err)
+		return nil, fmt.Errorf("MinIO doesn't respond: %w", err)
 	}
 	return s, nil
 }

@@ -50,7 +50,7 @@ func disruptions() []disruption {
 	}
 }
 
-// signal sends one to a program of an instance, or to all of it. What is stopped goes on when it is healed.
+// signal sends one to a program of an instance, or to all of it. What is stopped continues when it is healed.
 func signal(name string, program ...string) func(*nemesis, string) (func(), error) {
 	return func(n *nemesis, pod string) (func(), error) {
 		send := func(name string) error {

@@ -35,7 +35,7 @@ func (s *Subject) Follow() *cdc.Client {
 	return c
 }
 
-// AwaitCopies waits until every replica has a copy of the slot that a client can go on with. PostgreSQL makes one once the client has
+// AwaitCopies waits until every replica has a copy of the slot that a client can continue with. PostgreSQL makes one once the client has
 // confirmed something newer, so there is something newer all the time.
 func (s *Subject) AwaitCopies(c *cdc.Client) {
 	s.Helper()

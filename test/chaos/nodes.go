@@ -16,11 +16,11 @@ func nodeKill(r *round) {
 	heal()
 }
 
-// after is how long a part of the cluster that is frozen or cut off stays so after the others have gone on: long enough
+// after is how long a part of the cluster that is frozen or cut off stays so after the others have continued: long enough
 // for a mistake to show.
 const after = 10 * time.Second
 
-// nodeFreeze stops the primary's node. What its clients asked just before may be answered when it goes on.
+// nodeFreeze stops the primary's node. What its clients asked just before may be answered when it continues.
 func nodeFreeze(r *round) {
 	r.clientsInside()
 	node := r.primary.Spec.NodeName

@@ -122,7 +122,7 @@ func loseNode(r *round) {
 }
 
 // handOverWithout deletes the primary's pod, and does something to a pod of the Pooler at a random moment until a second or two later: before
-// the handover is announced, during the pause, or after it. What was done is healed when others have gone on for a while.
+// the handover is announced, during the pause, or after it. What was done is healed when others have continued for a while.
 func (r *round) handOverWithout(disturb func(r *round, pod *corev1.Pod) (heal func())) {
 	poolers := &corev1.PodList{}
 	r.Must(r.List(r.Context(), poolers, client.InNamespace(r.Namespace), client.MatchingLabels{v1alpha1.LabelPooler: name}))

@@ -47,7 +47,7 @@ type Options struct {
 	Version     int32
 	Instances   int32 // 0: three
 	Number      int32 // of replicas that a commit waits for, where replication is synchronous; 0: one
-	Preferred   bool  // commits go on where too few are there
+	Preferred   bool  // commits continue where too few are there
 	Volumes     Volumes
 	OldAgent    string             // an image of another version
 	Logical     bool               // it has a slot for Follow

@@ -28,7 +28,7 @@ func rollBackVolume(n *nemesis, name string) (func(), error) {
 	return nil, err
 }
 
-// standingStill stops all processes of an instance while something is done, and lets them go on if they are still there.
+// standingStill stops all processes of an instance while something is done, and lets them continue if they are still there.
 func (n *nemesis) standingStill(name string, do func() error) error {
 	pod := n.Namespace + "/" + name
 	if err := bed("signal", pod, "STOP"); err != nil {

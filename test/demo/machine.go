@@ -59,7 +59,7 @@ func (s *story) startCluster(ctx context.Context) error {
 
 // buildKubernetes takes most of the time on a machine that has not done it before.
 func (s *story) buildKubernetes(ctx context.Context) error {
-	if err := run(ctx, kubeProgram, "assets"); err != nil { // it says how it goes on
+	if err := run(ctx, kubeProgram, "assets"); err != nil { // it says how it continues
 		return err
 	}
 	assets, err := output(ctx, kubeProgram, "assets")
@@ -143,7 +143,7 @@ func parseEnv(text string) (map[string]string, error) {
 	return env, nil
 }
 
-// run shows how a program goes on, as it says it on the side.
+// run shows how a program continues, as it says it on the side.
 func run(ctx context.Context, program string, args ...string) error {
 	cmd := newCommand(ctx, program, args)
 	cmd.Stderr = indented{os.Stdout}

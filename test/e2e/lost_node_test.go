@@ -88,7 +88,7 @@ func (b *bed) awaitWorking(job string) (node string) {
 }
 
 // TestAJobOnALostNodeIsReplacedOrGivenUp is not parallel: it breaks nodes. The Job works on the volume of the last primary, so nothing
-// goes on before its pod is known to have ended: the node is back, or a person says that it is lost for good. Then a replica goes on, as
+// continues before its pod is known to have ended: the node is back, or a person says that it is lost for good. Then a replica continues, as
 // they ended after the primary with every row. No row is lost.
 func TestAJobOnALostNodeIsReplacedOrGivenUp(t *testing.T) {
 	onlyInFull(t, "it breaks nodes, and the tests of the controllers have Jobs on lost nodes")
@@ -101,7 +101,7 @@ func TestAJobOnALostNodeIsReplacedOrGivenUp(t *testing.T) {
 
 	upgrade := b.upgradeTo("up", 18, false)
 	start := b.loseNode(b.awaitWorking("up-upgrade"))
-	b.AwaitSaid(upgrade, "doesn't answer")
+	b.AwaitSaid(upgrade, "doesn't respond")
 	start()
 	b.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
 	w.judge()
@@ -119,12 +119,12 @@ func TestAJobOnALostNodeIsReplacedOrGivenUp(t *testing.T) {
 	t.Logf("said after %s", time.Since(lost).Round(time.Second))
 	untaint := b.taint(node, corev1.TaintNodeOutOfService)
 	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonMaxDowntimeExceeded, "")
-	b.Await(shop, "to go on elsewhere", func() bool {
+	b.Await(shop, "to continue elsewhere", func() bool {
 		b.Must(b.Get(t.Context(), keyOf(shop), shop))
 		return shop.Status.Primary != "" && b.Pod(shop.Status.Primary).Spec.NodeName != node && meta.IsStatusConditionTrue(shop.Status.Conditions, v1alpha1.ConditionReady)
 	})
 	w.awaitAcks(20)
-	t.Logf("it goes on after %s", time.Since(lost).Round(time.Second))
+	t.Logf("it continues after %s", time.Since(lost).Round(time.Second))
 	untaint()
 	start()
 	b.awaitInstances(shop, 3)

@@ -131,7 +131,7 @@ func TestARestoreInPlaceIsUndoneAndAnotherConfirmed(t *testing.T) {
 	}
 }
 
-// startsWith fails the test unless the first rows of the table are exactly these: the writer goes on after them.
+// startsWith fails the test unless the first rows of the table are exactly these: the writer continues after them.
 func (b *bed) startsWith(want []int64) {
 	b.Helper()
 	has := b.numbers("shop")
@@ -171,7 +171,7 @@ func TestARestoreInPlaceThatCannotBeLeavesTheClusterServing(t *testing.T) {
 	}
 	restore := b.inPlace("broken", nil)
 	b.Must(b.Create(t.Context(), restore))
-	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, "goes on with its previous data")
+	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, "continues with its previous data")
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	if got := b.SQL("shop", sum); got != want || shop.Status.DataGeneration != before {
 		t.Errorf("it has %s on %s, not %s on %s", got, shop.Status.DataGeneration, want, before)

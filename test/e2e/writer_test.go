@@ -26,7 +26,7 @@ while :; do
 	sleep 0.02
 done`
 
-// writer is a client that goes on writing while something is done to its cluster, and then judges.
+// writer is a client that continues writing while something is done to its cluster, and then judges.
 type writer struct {
 	bed     *bed
 	pod     *corev1.Pod

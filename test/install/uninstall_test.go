@@ -20,7 +20,7 @@ func (s *stranger) eventually(what string, holds func() bool) {
 	}
 }
 
-// get is a part of an object; empty: it isn't there, or the API server did not answer.
+// get is a part of an object; empty: it isn't there, or the API server did not respond.
 func (s *stranger) get(namespace, object, path string) string {
 	s.Helper()
 	out, err := s.try(filepath.Join(kubernetes(), "kubectl"), "get", object, "--namespace", namespace, "--output", "jsonpath="+path)

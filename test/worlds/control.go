@@ -63,7 +63,7 @@ type process struct {
 	dead   bool
 	// lives for this many writes, if it isn't 0; the last one may get through.
 	lives int
-	// holdAt is the write before which it is held up, if it isn't 0, or holdKind the kind of what it would write; held is how it goes on.
+	// holdAt is the write before which it is held up, if it isn't 0, or holdKind the kind of what it would write; held is how it continues.
 	holdAt   int
 	holdKind string
 	held     chan struct{}
@@ -225,7 +225,7 @@ func failed(err error) string {
 	return fmt.Sprintf(" (%s)", err)
 }
 
-// reconcile is one pass of a process. A pass that is held up goes on later.
+// reconcile is one pass of a process. A pass that is held up continues later.
 func (p *process) reconcile(ctx context.Context, request reconcile.Request) {
 	go func() {
 		result, err := p.reconciler.Reconcile(ctx, request)
@@ -310,7 +310,7 @@ func (c *control) tell(everything bool) {
 	}
 }
 
-// trouble with a process: it dies at one of its next writes, is held up before one while a successor takes its place, or goes on beside
+// trouble with a process: it dies at one of its next writes, is held up before one while a successor takes its place, or continues beside
 // its successor for a few passes.
 func (c *control) trouble() {
 	p := c.processes[c.world.random.IntN(len(c.processes))]
@@ -330,7 +330,7 @@ func (c *control) trouble() {
 	}
 }
 
-// succeed has whoever is held up get a successor, and go on at some time: mostly while somebody else has what it would write to. Meanwhile
+// succeed has whoever is held up get a successor, and continue at some time: mostly while somebody else has what it would write to. Meanwhile
 // somebody wants the volumes.
 func (c *control) succeed() {
 	for _, held := range slices.Clone(c.processes) {
@@ -363,7 +363,7 @@ func (c *control) leave(name string) time.Duration {
 }
 
 func (c *control) resume(p *process) {
-	c.world.say("%s goes on", p)
+	c.world.say("%s continues", p)
 	close(p.held)
 	synctest.Wait()
 	c.bury(p)
@@ -384,7 +384,7 @@ func (c *control) present() time.Duration {
 	return all
 }
 
-// heal has no process die or be held up any more; one that is goes on.
+// heal has no process die or be held up any more; one that is continues.
 func (c *control) heal() {
 	for _, p := range slices.Clone(c.processes) {
 		p.lives, p.holdAt, p.holdKind, p.begins = 0, 0, "", time.Now()

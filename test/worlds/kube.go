@@ -25,7 +25,7 @@ const (
 	silence, eviction = 40 * time.Second, 5 * time.Minute
 )
 
-// node on which pods run. One that is cut off reaches nobody, but what runs there goes on. One that is tainted gets no new pods.
+// node on which pods run. One that is cut off reaches nobody, but what runs there continues. One that is tainted gets no new pods.
 type node struct {
 	name              string
 	off, cut, tainted bool
@@ -496,7 +496,7 @@ func (k *kube) restart(pod *corev1.Pod, n *node, v *volume) {
 	k.world.pg.all = append(k.world.pg.all, &server{pod: pod.Name, ip: pod.Status.PodIP, uid: pod.UID, node: n, volume: v, state: "Starting"})
 }
 
-// taint all nodes, or remove the taint: what runs goes on, and nothing new is scheduled.
+// taint all nodes, or remove the taint: what runs continues, and nothing new is scheduled.
 func (k *kube) taint(all bool) {
 	k.world.say("all nodes are tainted: %t", all)
 	for _, n := range k.nodes {

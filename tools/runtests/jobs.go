@@ -23,7 +23,7 @@ type job struct {
 	done  chan struct{}
 }
 
-// jobs are begun together; the ones that take the processor for minutes run nice, so that the stages in front go on.
+// jobs are begun together; the ones that take the processor for minutes run nice, so that the stages in front continue.
 type jobs struct {
 	all    []*job
 	cancel context.CancelFunc

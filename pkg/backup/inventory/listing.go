@@ -32,7 +32,7 @@ type listing struct {
 }
 
 // maxKept is how many backups, histories of timelines and gaps in the WAL of one lineage are read: an hourly backup for seven years, and
-// more than anybody has of the rest. A bucket is not trusted, and a list of it may go on for ever.
+// more than anybody has of the rest. A bucket is not trusted, and a list of it may continue forever.
 const maxKept = 1 << 16
 
 // check refuses a list that takes more memory than is worth reading.

@@ -125,7 +125,7 @@ func (c *Coverage) addOpen(p piece, size int64) {
 	}
 }
 
-// closed takes an open segment out again that has whole ones after it: nothing goes on from it.
+// closed takes an open segment out again that has whole ones after it: nothing continues from it.
 func (c *Coverage) closed() {
 	n := len(c.Timelines)
 	if n == 0 || !c.Timelines[n-1].Open {

@@ -46,7 +46,7 @@ func TestAnOpenSegmentIsReadAsFarAsItWasShippedWithZeroesBehind(t *testing.T) {
 		}
 	}
 	if got, err := archive.OpenEnd(t.Context(), lineage, s); got != end || err != nil {
-		t.Errorf("it goes on at %d, %v", got, err)
+		t.Errorf("it continues at %d, %v", got, err)
 	}
 }
 

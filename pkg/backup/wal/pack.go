@@ -15,7 +15,7 @@ const (
 	// firstBlock is that of MinLZ's blocks where it is used first, which fits a processor's cache, and nextBlock where it is used
 	// again, which makes more of larger ones. A block takes a few bytes more than its content where that doesn't compress.
 	firstBlock, nextBlock, blockRoom = 128 << 10, 512 << 10, 16
-	// sample is how much of a content says whether MinLZ goes on saving where it has been used before.
+	// sample is how much of a content says whether MinLZ continues saving where it has been used before.
 	sample = 128 << 10
 	// mostPasses of MinLZ: what more would save is less than it takes.
 	mostPasses = 3

@@ -82,7 +82,7 @@ func newest(versions []objstore.Version, among func(objstore.Version) bool) (cho
 	return chosen, found
 }
 
-// maxVersions bounds what is held of one object: a bucket is not trusted, and a list of it may go on for ever.
+// maxVersions bounds what is held of one object: a bucket is not trusted, and a list of it may continue forever.
 const maxVersions = 1 << 16
 
 // each calls visit for each key that was there.
@@ -187,7 +187,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 	}
 }
 
-// Folders looks for one object in each, and goes on after it.
+// Folders looks for one object in each, and continues after it.
 func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after, more := "", true; more; {

@@ -17,7 +17,7 @@ import (
 
 var begin = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
 
-// bucket is one with versions, whose clock goes on by an hour with each change.
+// bucket is one with versions, whose clock advances by an hour with each change.
 type bucket struct {
 	*mem.Versioned
 	t   *testing.T

@@ -134,7 +134,7 @@ func (s *Store) Get(ctx context.Context, key string, limit int64) (body []byte, 
 	return body, err
 }
 
-// ReadAt goes on after the bytes that came before a failure.
+// ReadAt continues after the bytes that came before a failure.
 func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
 	done := 0
 	err := s.do(ctx, func() error {
@@ -154,7 +154,7 @@ func (s *Store) Stat(ctx context.Context, key string) (info objstore.Info, err e
 	return info, err
 }
 
-// List goes on after the last key that it has yielded.
+// List continues after the last key that it has yielded.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
 		for attempt := s.begin(); ; {

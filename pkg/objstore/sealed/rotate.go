@@ -131,7 +131,7 @@ func (s *Store) wrapByCurrent(ctx context.Context, keys Keys, key dataKey) (wrap
 }
 
 // removeFormer removes the wrap of a key that is not given any more. One that is newer than ours is left: somebody else has
-// gone on to that key, and would remove ours.
+// continued to that key, and would remove ours.
 func (s *Store) removeFormer(ctx context.Context, current wrap, by string) error {
 	former, err := readWrap(ctx, s.inner, wrap{ID: current.ID, Key: by}.object())
 	if errors.Is(err, objstore.ErrNotFound) {

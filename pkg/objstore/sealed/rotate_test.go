@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
-// clock goes on by a minute with each look.
+// clock advances by a minute with each look.
 func clock() func() time.Time {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return func() time.Time { now = now.Add(time.Minute); return now }

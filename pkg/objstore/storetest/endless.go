@@ -10,7 +10,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Endless is a store whose lists below a prefix go on for a long time: a bucket that nobody can trust says what it likes.
+// Endless is a store whose lists below a prefix continue for a long time: a bucket that nobody can trust says what it likes.
 type Endless struct {
 	objstore.Store
 	// Prefix of the lists, and the key of one object of them by its number.
@@ -22,7 +22,7 @@ type Endless struct {
 	Asked int
 }
 
-// List goes on and on.
+// List never ends.
 func (e *Endless) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	if !strings.HasPrefix(prefix, e.Prefix) && !strings.HasPrefix(e.Prefix, prefix) {
 		return e.Store.List(ctx, prefix, after)

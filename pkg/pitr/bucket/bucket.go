@@ -37,7 +37,7 @@ func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage,
 	return all, nil
 }
 
-// Reach reads how far the WAL after a backup leads, on the newest timeline that goes on from it.
+// Reach reads how far the WAL after a backup leads, on the newest timeline that continues from it.
 func Reach(ctx context.Context, store objstore.Store, header *backup.Header) (pitr.Reach, error) {
 	owner, err := layout.ReadLineage(ctx, store, header.Lineage)
 	if err != nil {

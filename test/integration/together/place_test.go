@@ -195,7 +195,7 @@ func (p *place) othersWait(s *sight, holder string) bool {
 	return true
 }
 
-// late lets the holder go on if somebody doesn't say in time that it waits for it, which is an error.
+// late lets the holder continue if somebody doesn't say in time that it waits for it, which is an error.
 func (p *place) late(holder string, a requester) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

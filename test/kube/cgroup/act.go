@@ -25,7 +25,7 @@ func (s System) Freeze(ctx context.Context, group string) error {
 	return s.setFrozen(ctx, state, "FROZEN", state, "FROZEN")
 }
 
-// Thaw lets the group's processes go on.
+// Thaw lets the group's processes continue.
 func (s System) Thaw(ctx context.Context, group string) error {
 	if s.IsUnified() {
 		path := filepath.Join(s.unified, group)
@@ -47,7 +47,7 @@ func (s System) IsFrozen(group string) bool {
 
 func (s System) setFrozen(ctx context.Context, control, value, state, reached string) error {
 	return command.Until(ctx, 10*time.Millisecond, reached, func(context.Context) (bool, error) {
-		// v1 may stay FREEZING while a process forks: writing again is how it is told to go on.
+		// v1 may stay FREEZING while a process forks: writing again is how it is told to continue.
 		if err := write(control, value); err != nil {
 			return false, err
 		}

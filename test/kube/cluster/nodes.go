@@ -46,7 +46,7 @@ func (c *Cluster) StartNode(ctx context.Context, name string) error {
 	return c.awaitNode(ctx, name, began)
 }
 
-// awaitNode waits for a sign of life that is younger than the start: the API server goes on calling a node ready
+// awaitNode waits for a sign of life that is younger than the start: the API server continues calling a node ready
 // for a while after it died.
 func (c *Cluster) awaitNode(ctx context.Context, name string, since time.Time) error {
 	const lease = "jsonpath={.spec.renewTime}"
@@ -76,7 +76,7 @@ func (c *Cluster) Freeze(ctx context.Context, name string) error {
 	return n.Freeze(ctx)
 }
 
-// Thaw lets a frozen node go on, and gives it the images that were loaded meanwhile.
+// Thaw lets a frozen node continue, and gives it the images that were loaded meanwhile.
 func (c *Cluster) Thaw(ctx context.Context, name string) error {
 	n, err := c.Node(name)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Cluster) Trouble(ctx context.Context) error {
 		}
 	}
 	if _, err := c.kubectl(ctx, "get", "--raw", "/readyz", "--request-timeout=5s"); err != nil {
-		return errors.New("the API server doesn't answer")
+		return errors.New("the API server doesn't respond")
 	}
 	if ready := c.readyNodes(ctx); ready != len(c.Nodes()) {
 		return fmt.Errorf("%d of %d nodes are ready", ready, len(c.Nodes()))

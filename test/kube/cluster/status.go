@@ -18,7 +18,7 @@ func (c *Cluster) PrintStatus(ctx context.Context, out io.Writer) {
 	for _, what := range []string{"nodes", "pods"} {
 		listing, err := c.kubectl(ctx, "get", what, "-A", "-o", "wide", "--request-timeout=5s")
 		if err != nil {
-			fmt.Fprintf(out, "\nthe API server doesn't answer\n")
+			fmt.Fprintf(out, "\nthe API server doesn't respond\n")
 			return
 		}
 		fmt.Fprintf(out, "\n%s", listing)

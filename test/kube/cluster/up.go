@@ -172,7 +172,7 @@ func (c *Cluster) lastWords(logs ...string) string {
 	return words.String()
 }
 
-// applyAddons goes on trying for a moment: namespaces and default roles appear a little after readiness.
+// applyAddons continues trying for a moment: namespaces and default roles appear a little after readiness.
 func (c *Cluster) applyAddons(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiServerTime)
 	defer cancel()

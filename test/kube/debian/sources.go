@@ -84,7 +84,7 @@ func parseOneLine(content string) []repository {
 	return found
 }
 
-// parseDeb822 reads paragraphs of `Field: value`, where an indented line goes on with the field before.
+// parseDeb822 reads paragraphs of `Field: value`, where an indented line continues with the field before.
 func parseDeb822(content string) []repository {
 	var found []repository
 	for paragraph := range strings.SplitSeq(withoutComments(content), "\n\n") {

@@ -143,7 +143,7 @@ func (n Node) Freeze(ctx context.Context) error {
 	return n.Cgroups.Freeze(ctx, n.Group())
 }
 
-// Thaw lets a frozen node go on as if nothing had been.
+// Thaw lets a frozen node continue as if nothing had been.
 func (n Node) Thaw(ctx context.Context) error {
 	if _, err := n.Init(); err != nil {
 		return err

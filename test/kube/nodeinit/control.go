@@ -66,7 +66,7 @@ func Ask(ctx context.Context, socket string, request Request) error {
 	}
 	var reply Reply
 	if err := json.NewDecoder(connection).Decode(&reply); err != nil {
-		return fmt.Errorf("the node didn't answer: %w", err)
+		return fmt.Errorf("the node didn't respond: %w", err)
 	}
 	if reply.Error != "" {
 		return errors.New(reply.Error)

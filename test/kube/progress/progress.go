@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// remindEvery is how often a step that goes on says so.
+// remindEvery is how often a step that continues says so.
 const remindEvery = 10 * time.Second
 
 // Reporter writes a line per step. It may be used from several goroutines.
@@ -29,7 +29,7 @@ func (r *Reporter) Say(format string, args ...any) {
 	fmt.Fprintf(r.out, "%8.2fs  %s\n", time.Since(r.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Step runs one step: it reports the step's end, and that it still goes on every few seconds.
+// Step runs one step: it reports the step's end, and that it still continues every few seconds.
 func (r *Reporter) Step(ctx context.Context, what string, step func(context.Context) error) error {
 	began := time.Now()
 	done := make(chan struct{})

@@ -19,7 +19,7 @@ import (
 	"howdah.dev/test/kube/node"
 )
 
-// startTime is when a server that doesn't answer must be broken.
+// startTime is when a server that doesn't respond must be broken.
 const startTime = time.Minute
 
 // Start starts the server if it doesn't run, and returns when it has its bucket.

@@ -60,7 +60,7 @@ func Main(m *testing.M) {
 	}
 	config.QPS, config.Burst = 500, 500
 	code := m.Run()
-	end() // a controller that goes on watching would keep the API server up for another minute
+	end() // a controller that continues watching would keep the API server up for another minute
 	if err := environment.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the API server:", err)
 	}

@@ -126,7 +126,7 @@ type mortal struct {
 // catchUp is how long a cache is behind: longer than a pass takes, which what wakes the controller would disturb.
 const catchUp = 300 * time.Millisecond
 
-// live waits for the death of a process, and wakes it when its cache has caught up. False: it is to go on.
+// live waits for the death of a process, and wakes it when its cache has caught up. False: it is to continue.
 func (m *mortal) live(quit <-chan struct{}) bool {
 	for tick := time.Tick(catchUp); ; {
 		select {

@@ -255,7 +255,7 @@ func timelines() []Case {
 		{Name: "a timeline that has just begun counts for nothing yet", Lineages: failedOver(third), Want: toTheEnd("before", 2, 9)},
 		{Name: "a timeline that was left, if it is asked for", Lineages: failedOver(), Target: pitr.Target{Timeline: 1}, Want: toTheEnd("before", 1, 7)},
 		{Name: "a backup on a timeline that was left, if that is asked for", Lineages: failedOver(backup("stray", 1, 6)), Target: pitr.Target{Timeline: 1}, Want: toTheEnd("stray", 1, 7)},
-		{Name: "the timeline that goes on from a backup that is asked for", Lineages: failedOver(), BackupID: "before", Want: toTheEnd("before", 2, 9)},
+		{Name: "the timeline that continues from a backup that is asked for", Lineages: failedOver(), BackupID: "before", Want: toTheEnd("before", 2, 9)},
 		{Name: "the timeline of an abandoned backup that is asked for", Lineages: failedOver(backup("stray", 1, 6)), BackupID: "stray", Want: toTheEnd("stray", 1, 7)},
 		{Name: "a backup of the newest timeline", Lineages: failedOver(backup("after", 2, 7)), Want: toTheEnd("after", 2, 9)},
 		{Name: "a timeline that there isn't", Lineages: failedOver(), Target: pitr.Target{Timeline: 9}, Want: Want{Code: pitr.NoBackupOnTimeline, Lineage: First}},
@@ -276,7 +276,7 @@ func timelines() []Case {
 		{Name: "a gap before a failover", Lineages: failedOver(without(1, 4)), Want: Want{Code: pitr.Gap, Lineage: First, Backup: "before", Timeline: 2, Missing: segment(1, 4)}},
 		{Name: "the first segment of a timeline is missing", Lineages: failedOver(without(2, 5)), Want: Want{Code: pitr.Gap, Lineage: First, Backup: "before", Timeline: 2, Missing: segment(2, 5)}},
 		{Name: "what was left behind a failover isn't needed", Lineages: failedOver(without(1, 5), without(1, 6), without(1, 7)), Want: toTheEnd("before", 2, 9)},
-		{Name: "no timeline goes on from a segment that is there in pieces", Lineages: []Lineage{lineage(First, backup("before", 1, 2), wal(1, 2, 3), open(1, 4), wal(2, 5, 9), history(2, left(1, 5)))},
+		{Name: "no timeline continues from a segment that is there in pieces", Lineages: []Lineage{lineage(First, backup("before", 1, 2), wal(1, 2, 3), open(1, 4), wal(2, 5, 9), history(2, left(1, 5)))},
 			Want: Want{Code: pitr.Gap, Lineage: First, Backup: "before", Timeline: 2, Missing: segment(1, 4)}},
 	}
 }

@@ -221,7 +221,7 @@ func ReadOnly(err error) bool {
 	return errors.As(err, &said) && said.Code == "25006" // read_only_sql_transaction
 }
 
-// stays says whether a connection goes on after an error. Past the Service, one to a replica does: the instance may become primary. Through
+// stays says whether a connection continues after an error. Past the Service, one to a replica does: the instance may become primary. Through
 // it, the connection was led astray for a moment, and the next one finds the primary.
 func (c *Client) stays(err error) bool {
 	return ReadOnly(err) && c.Find != nil || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errWarned)

@@ -64,7 +64,7 @@ func TestAnAcknowledgementByAServerThatWasReplacedCounts(t *testing.T) {
 	}{
 		"one server":                       {[]Ack{at(1, "a"), at(2, "a")}, 0, nil},
 		"one after the other":              {[]Ack{at(1, "a"), at(2, "a"), at(3, "b"), at(4, "b")}, 0, nil},
-		"the old one goes on":              {[]Ack{at(1, "a"), at(2, "b"), at(3, "a"), at(4, "b"), at(5, "a")}, 2, nil},
+		"the old one continues":            {[]Ack{at(1, "a"), at(2, "b"), at(3, "a"), at(4, "b"), at(5, "a")}, 2, nil},
 		"one of its answers was late":      {[]Ack{at(1, "a"), at(2, "b"), at(3, "a")}, 0, map[Row]bool{{"c", 3}: true}},
 		"told by clients in another order": {[]Ack{at(4, "b"), at(3, "b"), at(1, "a"), at(2, "a")}, 0, nil},
 		"back with another timeline":       {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3")}, 0, nil},

@@ -9,7 +9,7 @@ const look = `SELECT host(inet_server_addr()), left(pg_walfile_name(pg_current_w
 // acknowledged shows that as well; but under synchronous replication one that was replaced acknowledges nothing, and could
 // still be read.
 func Stale(looks []Ack) []Ack {
-	answered := map[Row]bool{} // an answer that was late is none of a server that goes on
+	answered := map[Row]bool{} // an answer that was late is none of a server that continues
 	for _, l := range looks {
 		answered[l.Row] = true
 	}

@@ -61,7 +61,7 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	// The kubelet has no certificate, and learns nothing but yes or no.
 	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
-		probe(w, unless(agent.Alive(), "the supervisor does not answer"))
+		probe(w, unless(agent.Alive(), "the supervisor does not respond"))
 	})
 	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, r *http.Request) {
 		probe(w, ready(r.Context(), agent))
@@ -98,14 +98,14 @@ type Pooler interface {
 func PoolerHandler(pooler Pooler, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
-		probe(w, unless(pooler.Alive(), "the supervisor does not answer"))
+		probe(w, unless(pooler.Alive(), "the supervisor does not respond"))
 	})
 	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, _ *http.Request) { probe(w, pooler.Ready()) })
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
 }
 
-// ready doesn't answer while the first start goes on, until it has to: so the first answer can be yes.
+// ready doesn't respond while the first start is in progress, until it has to: so the first answer can be yes.
 func ready(ctx context.Context, agent Agent) error {
 	start, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

@@ -103,7 +103,7 @@ type target struct {
 	shipped shipped // written with the archiver's lock held, by who ships
 
 	mu    sync.Mutex
-	tails map[string]postgres.WALTail // by the name of the segment that goes on
+	tails map[string]postgres.WALTail // by the name of the segment that continues
 	pace  pace
 	// now, and the last damage that was found in what was archived.
 	now     func() time.Time

@@ -36,7 +36,7 @@ func (r *Rest) Put(ctx context.Context, name string) error {
 	return r.t.put(ctx, filepath.Join(r.walDir, name), name, wal.Thorough)
 }
 
-// PutOpen archives a segment that the server had not switched, up to end. That doesn't keep a server that goes on with it from
+// PutOpen archives a segment that the server had not switched, up to end. That doesn't keep a server that continues with it from
 // archiving the whole.
 func (r *Rest) PutOpen(ctx context.Context, segment postgres.Segment, end postgres.LSN) error {
 	from, err := r.t.shippedTo(ctx, segment)

@@ -36,7 +36,7 @@ type supply struct {
 	failures int // one after the other
 }
 
-// Offers says whether the archive has the segment that a replica at lsn goes on with. The history is the primary's. An error
+// Offers says whether the archive has the segment that a replica at lsn continues with. The history is the primary's. An error
 // says nothing about that, and may pass.
 func (a *Archiver) Offers(ctx context.Context, history postgres.TimelineHistory, lsn postgres.LSN) (bool, error) {
 	a.mu.Lock()

@@ -30,7 +30,7 @@ func walFile(segment postgres.Segment, size int, seed uint64) []byte {
 	binary.LittleEndian.PutUint16(content[2:], 0x0002) // a long header
 	binary.LittleEndian.PutUint32(content[4:], segment.Timeline)
 	binary.LittleEndian.PutUint64(content[8:], uint64(segment.Start()))
-	binary.LittleEndian.PutUint64(content[16:], 0) // nothing goes on
+	binary.LittleEndian.PutUint64(content[16:], 0) // nothing continues
 	binary.LittleEndian.PutUint64(content[24:], 7) // system
 	binary.LittleEndian.PutUint32(content[32:], uint32(segment.SegSize))
 	binary.LittleEndian.PutUint32(content[36:], 8192)

@@ -1,4 +1,4 @@
-// Package clonejob copies the data of another cluster, which goes on running, and makes it data of its own: on a timeline that begins where the copy
+// Package clonejob copies the data of another cluster, which continues running, and makes it data of its own: on a timeline that begins where the copy
 // ends. It writes nothing on the source, and leaves nothing there.
 package clonejob
 

@@ -3,7 +3,7 @@
 //
 // The holder of the lease agrees on a key with each member over mutual TLS, so only agents of the cluster can ask or answer. A key belongs to
 // two processes: one that is started again has none, and what was recorded before is worth nothing to it. An old question that is said
-// again gets no answer, as package elect counts them.
+// again gets no response, as package elect counts them.
 package datagram
 
 import (

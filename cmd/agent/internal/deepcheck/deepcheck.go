@@ -1,4 +1,4 @@
-// Package deepcheck looks at indexes a little at a time, so that damage is found before a query meets it. Each turn goes on where the last one
+// Package deepcheck looks at indexes a little at a time, so that damage is found before a query meets it. Each turn continues where the last one
 // ended, is bounded in time and bytes, and leaves nothing in the database.
 package deepcheck
 
@@ -40,7 +40,7 @@ const (
 	mostListed  = 1000                   // indexes of one turn
 )
 
-// Place is where the next turn goes on, and what was found so far.
+// Place is where the next turn continues, and what was found so far.
 type Place struct {
 	// Copy of the data that it is about: another one is checked from the beginning.
 	Copy string `json:"copy"`
@@ -124,7 +124,7 @@ func (w *Walker) save() {
 		err = os.Rename(w.File+".tmp", w.File)
 	}
 	if err != nil {
-		w.Log.Warn("where the check of indexes goes on can't be kept", "error", err)
+		w.Log.Warn("where the check of indexes continues can't be kept", "error", err)
 	}
 }
 
@@ -346,7 +346,7 @@ type checker struct {
 func ownSchema() string { return "howdah_amcheck_" + strings.ToLower(rand.Text()) }
 
 // amcheckQuery says where amcheck is, whether only superusers can put something else there, and whether it is available. We call it as a
-// superuser: whoever owns its schema could drop the one while a turn goes on, and give another function its name. Since PostgreSQL 15, public
+// superuser: whoever owns its schema could drop the one while a turn is in progress, and give another function its name. Since PostgreSQL 15, public
 // belongs to the owner of the database.
 const amcheckQuery = `SELECT coalesce(max(quote_ident(n.nspname)), ''), coalesce(bool_and((o.rolsuper OR o.rolname = 'pg_database_owner' AND b.rolsuper)
 		AND EXISTS (SELECT FROM pg_depend f WHERE f.classid = 'pg_proc'::regclass AND f.objid = to_regprocedure(format('%I.bt_index_check(regclass,boolean)', n.nspname))

@@ -97,7 +97,7 @@ func TestAHolderWritesALeaseThatSomebodyDamagedAsItWas(t *testing.T) {
 	}
 	a.sees(Record{Version: "100", Holder: "b", Term: term + 1, Damaged: "It can't be parsed."})
 	if a.core.Holds() {
-		t.Error("it goes on though the Lease names another one")
+		t.Error("it continues though the Lease names another one")
 	}
 }
 

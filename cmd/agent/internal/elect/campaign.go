@@ -129,7 +129,7 @@ func (c *candidate) mayTake() (bool, string) {
 	case c.firstborn:
 		return true, ""
 	case c.server.Stalled:
-		return false, "The disk of this instance does not answer, so it can't take over."
+		return false, "The disk of this instance does not respond, so it can't take over."
 	case c.outdated() != "":
 		return false, c.outdated()
 	case c.self.holds(r) && c.self.Whole && c.rolledBack() == "":
@@ -183,10 +183,10 @@ func (c *candidate) lags() string {
 }
 
 // decide is what is left when the last primary doesn't come back.
-const decide = "a person has to decide which instance goes on: see \"When a person has to decide\" in docs/high-availability.md."
+const decide = "a person has to decide which instance continues: see \"When a person has to decide\" in docs/high-availability.md."
 
-// mayReturn: nobody can be ahead of the last holder. If this is a new pod, the old one may still go on by the word of the members,
-// where it was deleted by force. Who doesn't answer for long is not waited for: it may be gone for good.
+// mayReturn: nobody can be ahead of the last holder. If this is a new pod, the old one may still continue by the word of the members,
+// where it was deleted by force. Who doesn't respond for long is not waited for: it may be gone for good.
 func (c *candidate) mayReturn() (bool, string) {
 	r := c.record
 	if !c.self.Whole {

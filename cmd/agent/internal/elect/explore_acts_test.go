@@ -237,7 +237,7 @@ func (u *universe) release(p *place) {
 	p.pending = waiting
 }
 
-// pass lets time pass, but for those that stand still. The watchdog ends who may not go on.
+// pass lets time pass, but for those that stand still. The watchdog ends who may not continue.
 func (u *universe) pass() {
 	for _, p := range u.places {
 		if p.gone || p.paused {

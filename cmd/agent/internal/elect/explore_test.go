@@ -90,7 +90,7 @@ func (u *universe) tryFaults(try func(string, func(*universe))) {
 			try(p.name+" hears the API server again", func(v *universe) { v.places[i].unheard = false })
 		}
 		if p.paused {
-			try(p.name+" goes on", func(v *universe) { v.places[i].paused = false })
+			try(p.name+" continues", func(v *universe) { v.places[i].paused = false })
 		}
 	}
 	if u.faults == 0 {

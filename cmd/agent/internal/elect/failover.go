@@ -19,7 +19,7 @@ type Failover struct {
 	Delayed []string
 	// Fenced instances run no PostgreSQL.
 	Fenced []string
-	// Isolation is for how long a primary without members goes on when it reaches neither the API server nor another instance; 0: for ever.
+	// Isolation is for how long a primary without members continues when it reaches neither the API server nor another instance; 0: for ever.
 	Isolation time.Duration
 	// Until when nobody replaces a primary that fails, and the same for people.
 	Paused Time
@@ -66,7 +66,7 @@ func (c *candidate) reluctant() string {
 	switch {
 	case r.Holder != "" && failover.paused(c.now):
 		c.wait(failover.Paused)
-		return fmt.Sprintf("Automatic failover is paused until %s (spec.failover.pausedUntil), so nobody takes over from %s before that.", failover.Pause, r.Holder)
+		return fmt.Sprintf("Automatic failover is paused until %s (spec.failover.pausedUntil), so no instance takes over from %s before that.", failover.Pause, r.Holder)
 	case failover.delayed(c.self.Name):
 		return failover.lateReplica(c.self.Name)
 	case failover.never(c.self.Name) && (r.Holder != "" || r.Successor != c.self.Name):

@@ -117,7 +117,7 @@ func TestALeaseThatIsGivenUpIsTakenDuringAPause(t *testing.T) {
 func TestAPrimaryDoesNotGiveUpByItselfDuringAPause(t *testing.T) {
 	paused := with(asynchronous(), Failover{Paused: time.Hour})
 	hopeless := Server{Mode: Down, Hopeless: true, Position: agentPosition(1, 100)}
-	for name, server := range map[string]Server{"its server doesn't come up": hopeless, "its disk doesn't answer": stalledAt(Primary)} {
+	for name, server := range map[string]Server{"its server doesn't come up": hopeless, "its disk doesn't respond": stalledAt(Primary)} {
 		t.Run(name, func(t *testing.T) {
 			a := leader(t, paused, held(0, "b"))
 			a.follow("b").renews(limits.Revive)

@@ -80,5 +80,5 @@ func unfaithful(c *Core, request agentapi.FailsafeRequest) string {
 	return ""
 }
 
-// Failsafe says whether the holder goes on by the word of its members alone.
+// Failsafe says whether the holder advances by the word of its members alone.
 func (c *Core) Failsafe() bool { return c.holds && c.round.id > 0 && c.renewed == c.round.started }

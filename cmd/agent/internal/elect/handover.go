@@ -13,7 +13,7 @@ type handover struct {
 	members   []Member // that there were when it began
 	stopped   Time     // when the server had ended
 	asked     bool     // by a person; else the pod ends, or the server is hopeless
-	abrupt    bool     // the server is killed, as its disk doesn't answer
+	abrupt    bool     // the server is killed, as its disk doesn't respond
 	released  bool     // the lease may have been given up by now: there is no way back without writing it again
 }
 
@@ -93,7 +93,7 @@ func (c *Core) settleSwitchover() {
 	switch holder := c.lease.record.Holder; holder {
 	case "":
 	case c.self.Name:
-		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "nobody has taken over in time, so the previous primary goes on"
+		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "no instance has taken over in time, so the previous primary continues"
 	default:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverDone, holder+" has taken over"
 	}
@@ -129,7 +129,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	case h.asked && !h.abrupt && !c.server.hopeless() && !c.ends.any() && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
-		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"
+		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary continues"
 		acts.Want = c.leadership()
 		return Record{}, false
 	}

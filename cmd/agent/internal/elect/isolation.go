@@ -9,7 +9,7 @@ type contact struct{ at Time }
 // note that somebody was reached by what was sent at a time.
 func (c *contact) note(at Time) { c.at = max(c.at, at) }
 
-// until when the holder goes on by that.
+// until when the holder advances by that.
 func (c *contact) until(config *Config) Time {
 	if config.Failover.Isolation == 0 || config.Alone || len(config.Peers) < 2 {
 		return Forever

@@ -38,7 +38,7 @@ func TestAPrimaryWithoutMembersThatReachesNobodyIsFenced(t *testing.T) {
 	a.passesAlone(isolation-2*limits.Renew, func() {})
 	a.wants(Lead)
 	if until := a.acts.Want.Until; until > a.now+isolation {
-		t.Errorf("the watchdog lets it go on for %s", until-a.now)
+		t.Errorf("the watchdog lets it continue for %s", until-a.now)
 	}
 	asks := len(a.acts.Ask)
 	a.passesAlone(2*limits.Renew, func() { asks += len(a.acts.Ask) })
@@ -46,7 +46,7 @@ func TestAPrimaryWithoutMembersThatReachesNobodyIsFenced(t *testing.T) {
 		t.Error("it has not asked the instance that it knows")
 	}
 	if a.core.Holds() {
-		t.Fatal("it goes on")
+		t.Fatal("it continues")
 	}
 	a.wants(Stop)
 	a.passes(time.Second)

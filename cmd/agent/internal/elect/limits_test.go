@@ -69,7 +69,7 @@ func TestAHolderGivesOthersLessTimeOnlyOnceItTakesNoMore(t *testing.T) {
 	a.step()
 	a.wants(Lead)
 	if said := a.takes().Duration; said != long.Expire {
-		t.Fatalf("the Lease says %s, and the holder may go on for longer", said)
+		t.Fatalf("the Lease says %s, and the holder may continue for longer", said)
 	}
 	sent := a.now
 	a.writes(Written)

@@ -9,7 +9,7 @@ import (
 //
 // Two things hold at every moment while the record has a quorum: PostgreSQL waits for one that is no smaller, of members that
 // are all in the record; and what was acknowledged before is on as many members of the record as it says. So whoever counts
-// on the record can't miss a commit. A record without members is always right: then only the holder itself may go on.
+// on the record can't miss a commit. A record without members is always right: then only the holder itself may continue.
 type membership struct {
 	self     string
 	config   Config

@@ -104,7 +104,7 @@ func TestAnInstanceWhoseDiskDoesNotAnswerDoesNotTakeOver(t *testing.T) {
 	b.serves(Replica, 1, 100).takes()
 }
 
-// What a replica has flushed is there, whether its disk goes on or not.
+// What a replica has flushed is there, whether its disk continues or not.
 func TestThePositionOfAReplicaWhoseDiskDoesNotAnswerCountsAndIsNotWaitedFor(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -46,7 +46,7 @@ type Role int
 
 // The roles.
 const (
-	Idle   Role = iota // it is not started, but a replica that runs goes on
+	Idle   Role = iota // it is not started, but a replica that runs continues
 	Stop               // it is stopped
 	Lead               // it is the primary
 	Follow             // it is a replica

@@ -121,7 +121,7 @@ type Server struct {
 // hopeless: the server was primary and does not come up again.
 func (s *Server) hopeless() bool { return s.Hopeless && s.Mode == Down }
 
-// stuck: the disk of the holder's server doesn't answer, and somebody could take over. Where the storage of all is away, the
+// stuck: the disk of the holder's server doesn't respond, and somebody could take over. Where the storage of all is away, the
 // replicas of a running primary say so, or don't stream.
 func (s *Server) stuck(record *Record, replicas *replicas) bool {
 	if !s.Stalled || s.Mode != Primary {

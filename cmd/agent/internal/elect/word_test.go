@@ -98,7 +98,7 @@ func TestAnAnswerFromAnotherTermOrOfLaterDoesNotCount(t *testing.T) {
 	a.core.HeardWord(a.now, "b", a.core.Record().Term, a.now+1)
 	a.core.HeardWord(a.now, "b", a.core.Record().Term, a.core.begun)
 	if a.step(); a.acts.Want.Until != until {
-		t.Errorf("it goes on for %s more", a.acts.Want.Until-until)
+		t.Errorf("it continues for %s more", a.acts.Want.Until-until)
 	}
 }
 
@@ -119,11 +119,11 @@ func TestAMemberThatFallsSilentCostsAWrite(t *testing.T) {
 	sent := a.now
 	a.passes(time.Second)
 	if until := a.acts.Want.Until; until != proven+limits.Word.Fence {
-		t.Errorf("before the write is confirmed, it goes on for %s since all have answered", until-proven)
+		t.Errorf("before the write is confirmed, it continues for %s since all have answered", until-proven)
 	}
 	a.writes(Written)
 	if until := a.acts.Want.Until; until != sent+limits.Fence {
-		t.Errorf("it goes on for %s since the write", until-sent)
+		t.Errorf("it continues for %s since the write", until-sent)
 	}
 	a.renews(30 * time.Second)
 	a.wants(Lead)
@@ -176,11 +176,11 @@ func TestAHolderThatSeesItsOwnWayBackGoesOn(t *testing.T) {
 	record.Version = "900"
 	a.sees(record).wants(Lead) // before the answer to the write is there
 	if until := a.acts.Want.Until; until != sent+limits.Fence {
-		t.Errorf("it goes on for %s since the write", until-sent)
+		t.Errorf("it continues for %s since the write", until-sent)
 	}
 	a.writes(Unknown)
 	if a.wants(Lead); a.acts.Want.Until != sent+limits.Fence {
-		t.Errorf("it goes on for %s since the write", a.acts.Want.Until-sent)
+		t.Errorf("it continues for %s since the write", a.acts.Want.Until-sent)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestTheLimitsOfAWordAreInOrder(t *testing.T) {
 			t.Errorf("%s: clocks may be wrong by %.1f %% only", profile, 100*clocks)
 		}
 		if slowest := l.Silent + 2*time.Second; slowest >= l.Fence { // a request may take two seconds
-			t.Errorf("%s: with a slow API server a silent member fences the primary: it takes %s to go on without it", profile, slowest)
+			t.Errorf("%s: with a slow API server a silent member fences the primary: it takes %s to continue without it", profile, slowest)
 		}
 		if l.Silent < 4*l.Ask || l.Keep >= l.Others || l.Others > longestDuration {
 			t.Errorf("%s: %+v", profile, l)

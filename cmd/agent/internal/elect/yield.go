@@ -7,7 +7,7 @@ import (
 )
 
 // AskedPosition takes in that somebody asks how far this instance is. True: the lease may be taken by the answer. So it must only be
-// given once no WAL is received any more, and none is until the Lease is known to be another: a replica that went on to acknowledge
+// given once no WAL is received any more, and none is until the Lease is known to be another: a replica that continued to acknowledge
 // commits of the previous primary would make its own answer wrong. Time limits fence that primary, but they are no help where a
 // clock stood still.
 //

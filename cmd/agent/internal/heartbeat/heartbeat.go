@@ -1,4 +1,4 @@
-// Package heartbeat notices a disk that doesn't answer. A write or fsync that never returns is no error: whoever waits for it hangs, and
+// Package heartbeat notices a disk that doesn't respond. A write or fsync that never returns is no error: whoever waits for it hangs, and
 // nobody else learns of it. So a small file is written and synced again and again, by a goroutine that does nothing else.
 package heartbeat
 
@@ -22,7 +22,7 @@ type Heart struct {
 
 	mu      sync.Mutex
 	beating bool
-	begun   time.Duration // when the beat that goes on was, or the last one
+	begun   time.Duration // when the beat that continues was, or the last one
 	took    time.Duration // for the last one
 	err     error         // of the last one
 }
@@ -30,7 +30,7 @@ type Heart struct {
 // New makes a heart that doesn't beat yet. beat writes and syncs; now is a clock that doesn't stop.
 func New(beat func() error, now func() time.Duration) *Heart { return &Heart{beat: beat, now: now} }
 
-// Run beats until ctx ends. A disk that doesn't answer is waited for even then.
+// Run beats until ctx ends. A disk that doesn't respond is waited for even then.
 func (h *Heart) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.begin()
@@ -64,7 +64,7 @@ func (h *Heart) Waiting() time.Duration {
 	return h.now() - h.begun
 }
 
-// Took is how long the last beat took, or how long the one that goes on has taken if that is longer. An error is that of the last:
+// Took is how long the last beat took, or how long the one that continues has taken if that is longer. An error is that of the last:
 // the disk answers, but not as it should.
 func (h *Heart) Took() (time.Duration, error) {
 	waiting := h.Waiting()

@@ -46,7 +46,7 @@ func (w *Worker) copyDatabase(ctx context.Context, source *source, d Database, m
 	if err := w.copyData(ctx, source, d, args, meter); err != nil {
 		return err
 	}
-	release() // the source is no longer needed, and vacuum goes on there
+	release() // the source is no longer needed, and vacuum continues there
 	return w.buildIndexes(ctx, d, path, restore, meter)
 }
 

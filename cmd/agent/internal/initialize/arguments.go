@@ -55,7 +55,7 @@ var localeErrors = []string{
 func explain(wanted agentapi.Initdb, err error) error {
 	for _, known := range localeErrors {
 		if wanted != (agentapi.Initdb{}) && strings.Contains(err.Error(), known) {
-			return job.Final(ReasonBadLocale, fmt.Errorf("the image can't have what spec.bootstrap.initdb asks for (encoding %q, localeProvider %q, locale %q): "+
+			return job.Final(ReasonBadLocale, fmt.Errorf("the image can't have what spec.bootstrap.initdb requests (encoding %q, localeProvider %q, locale %q): "+
 				"set spec.image to an image that has the locale, or create the PostgresCluster anew with another one: %w",
 				wanted.Encoding, wanted.LocaleProvider, wanted.Locale, err))
 		}

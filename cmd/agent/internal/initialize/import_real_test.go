@@ -208,7 +208,7 @@ func (f *foreign) endsIn(t *testing.T, volume generation.Volume, phase string) {
 		}
 	}
 	if err := f.run(ctx, volume); err == nil {
-		t.Errorf("it goes on after its end in %s", phase)
+		t.Errorf("it continues after its end in %s", phase)
 	}
 	if id, err := volume.Current(); err == nil {
 		t.Errorf("%s: data generation %s was adopted", phase, id)

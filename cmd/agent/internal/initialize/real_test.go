@@ -40,7 +40,7 @@ func TestNoServerOnInitdbsConfigurationUsesHugePages(t *testing.T) {
 	})
 }
 
-// made is the data directory that spec.initdb asks for, with the server's answer to a question.
+// made is the data directory that spec.initdb requests, with the server's answer to a question.
 func made(t *testing.T, pg pgtest.Installation, wanted agentapi.Initdb) (answer func(sql string) string, err error) {
 	t.Helper()
 	w := Worker{Volume: generation.Volume(t.TempDir()), Run: postgres.Exec, Now: time.Now}

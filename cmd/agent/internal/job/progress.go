@@ -43,7 +43,7 @@ type Reporter struct {
 	meter meter // used by the sending goroutine only
 }
 
-// NewReporter starts to report for object. A nil client reports nowhere; so does one that fails: work goes on without
+// NewReporter starts to report for object. A nil client reports nowhere; so does one that fails: work continues without
 // its progress being seen. Close ends it.
 func NewReporter(ctx context.Context, client *kube.Client, object agentapi.Object) *Reporter {
 	apply := func(context.Context, any) error { return nil }
@@ -157,7 +157,7 @@ func (r *Reporter) send(ctx context.Context, sent *Progress) {
 	defer cancel()
 	if err := r.apply(ctx, r.body(state)); err != nil {
 		if ctx.Err() == nil || ctx.Err() == context.DeadlineExceeded {
-			slog.Warn("progress can't be reported; the work goes on", "error", err)
+			slog.Warn("progress can't be reported; the work continues", "error", err)
 		}
 		return
 	}

@@ -41,7 +41,7 @@ func (h *HTTPS) dialer(pod string) func(context.Context, string, string) (net.Co
 		elsewhere := func() {
 			found, err := h.find(ctx, pod)
 			if err == nil && found == host {
-				err = fmt.Errorf("%s is at %s, and doesn't answer", pod, host)
+				err = fmt.Errorf("%s is at %s, and doesn't respond", pod, host)
 			}
 			if err != nil {
 				results <- dialed{nil, err}

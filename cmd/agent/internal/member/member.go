@@ -139,7 +139,7 @@ func (m *Member) step() elect.Acts {
 			m.Permit(want.Until)
 		case want.Role == elect.Stop && want.Orderly: // it has until the watchdog's time
 		case before.Role == elect.Lead || before.Orderly:
-			m.Log.Error("the lease is lost, or the disk does not answer; PostgreSQL is killed, so that no write is accepted beside another primary's")
+			m.Log.Error("the lease is lost, or the disk does not respond; PostgreSQL is killed, so that no write is accepted beside another primary's")
 			go m.Kill()
 		}
 	}
@@ -170,7 +170,7 @@ func poke(c chan<- struct{}) {
 
 var roleNames = map[elect.Role]string{elect.Idle: "idle", elect.Stop: "stopped", elect.Lead: "primary", elect.Follow: "replica"}
 
-// same says whether two wants ask for the same of PostgreSQL. How long it may go on is the watchdog's.
+// same says whether two wants ask for the same of PostgreSQL. How long it may continue is the watchdog's.
 func same(a, b elect.Want) bool {
 	return a.Role == b.Role && a.Leader == b.Leader && a.Detached == b.Detached && a.CampaignAsIs == b.CampaignAsIs && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
 		fmt.Sprint(a.Sync) == fmt.Sprint(b.Sync)

@@ -102,7 +102,7 @@ type follower struct {
 // followerAge is after what time a replica that tells nothing is away.
 const followerAge = 3 * time.Second
 
-// Lead takes in what a primary's server says of its replicas, and what they are told when they ask. One whose disk doesn't answer gets
+// Lead takes in what a primary's server says of its replicas, and what they are told when they ask. One whose disk doesn't respond gets
 // no further, so it counts as away.
 func (m *Member) Lead(followers map[string]elect.Follower, answer agentapi.FollowAnswer) {
 	m.mu.Lock()
@@ -140,7 +140,7 @@ type leaderFacts struct {
 	at     time.Duration
 }
 
-// Leader is what the primary that is followed has answered lately; false: it doesn't answer.
+// Leader is what the primary that is followed has answered lately; false: it doesn't respond.
 func (m *Member) Leader() (agentapi.FollowAnswer, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func (m *Member) followOnce(ctx context.Context, leader elect.Member) {
 	defer cancel()
 	answer, err := m.Peers.Follow(ctx, leader, agentapi.FollowRequest{Position: m.Position(), Address: m.Self.Address})
 	if err != nil {
-		m.Log.Debug("the primary doesn't answer", "primary", leader.Name, "error", err)
+		m.Log.Debug("the primary doesn't respond", "primary", leader.Name, "error", err)
 		return
 	}
 	m.mu.Lock()
@@ -189,7 +189,7 @@ func (m *Member) Holds() bool {
 }
 
 // Located is the position of the own server at this moment, for somebody who builds on it. What is not known of it stays
-// zero; an error is a server that should know and doesn't answer, or a replica that still receives WAL though it must not.
+// zero; an error is a server that should know and doesn't respond, or a replica that still receives WAL though it must not.
 func (m *Member) Located(ctx context.Context, request agentapi.PositionRequest) (agentapi.Position, error) {
 	yields := false
 	m.tell(func(core *elect.Core, now time.Duration) { yields = core.AskedPosition(now, request) })
@@ -214,7 +214,7 @@ func (m *Member) Located(ctx context.Context, request agentapi.PositionRequest) 
 }
 
 // Positions asks all members of the Lease how far they are, where the own server has ended, and returns what those say that are up as
-// replicas. One that doesn't answer within half a second is left out.
+// replicas. One that doesn't respond within half a second is left out.
 func Positions(ctx context.Context, m *Member) (positions []agentapi.Position) {
 	m.mu.Lock()
 	var members []elect.Member

@@ -13,7 +13,7 @@ type measure struct {
 	kind prometheus.ValueType
 }
 
-// exporter describes a metric by the name that postgres_exporter has for it, so that its dashboards and alerts go on.
+// exporter describes a metric by the name that postgres_exporter has for it, so that its dashboards and alerts continue.
 func exporter(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("pg_"+name, help, labels, nil)
 }

@@ -208,7 +208,7 @@ func answered(raw *pgconn.HijackedConn) error {
 	}
 }
 
-// resume lets clients go on. One that is not paused is left as it is.
+// resume lets clients continue. One that is not paused is left as it is.
 func (b *bouncer) resume(ctx context.Context) error {
 	err := b.do(ctx, "RESUME")
 	if err != nil && strings.Contains(err.Error(), "not paused") {

@@ -18,11 +18,11 @@ type act int
 
 const (
 	nothing act = iota
-	// serve sends clients to the place that was asked, and lets them go on.
+	// serve sends clients to the place that was asked, and lets them continue.
 	serve
 	// hold keeps what clients ask for.
 	hold
-	// release lets clients go on, wherever they are sent. Readers are sent nowhere.
+	// release lets clients continue, wherever they are sent. Readers are sent nowhere.
 	release
 )
 

@@ -112,7 +112,7 @@ func TestReadersWithALimitWaitWhileThePrimaryDoesNotLook(t *testing.T) {
 	b := newBed(t)
 	primary, first, conn := b.readers(func(c *agentapi.PoolerConfig) { c.Parameters = nil })
 	var answered chan string
-	b.until("a query waits", func() bool { // the desk goes on, and its server doesn't
+	b.until("a query waits", func() bool { // the desk continues, and its server doesn't
 		answered = make(chan string, 1)
 		go func() {
 			var address string

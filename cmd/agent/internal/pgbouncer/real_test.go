@@ -361,7 +361,7 @@ func TestTransactionsOfManyClientsSurviveAHandover(t *testing.T) {
 	promoted := time.Now()
 	count := load.done.Load()
 	b.lead(c, 2)
-	b.until("clients go on", func() bool { return load.done.Load() > count })
+	b.until("clients continue", func() bool { return load.done.Load() > count })
 	resumed := time.Since(promoted)
 	b.until("clients are at work again", func() bool { return load.done.Load() > count+200 })
 	load.end()
@@ -443,7 +443,7 @@ func TestHandoversWhileConnectionsAreOpenedFailNobody(t *testing.T) {
 		}
 		count := load.done.Load()
 		a.desk.Serve(true)
-		b.until("the first client goes on", func() bool { return load.done.Load() > count })
+		b.until("the first client continues", func() bool { return load.done.Load() > count })
 	}
 	load.end()
 	t.Logf("longest wait %v, %d transactions", time.Duration(load.longest.Load()), load.done.Load())
@@ -471,7 +471,7 @@ func TestClientsWaitAsSoonAsTheServerDiesWhateverItsAgentSays(t *testing.T) {
 	}
 	a.Start()
 	count := load.done.Load()
-	b.until("clients go on", func() bool { return load.done.Load() > count+50 })
+	b.until("clients continue", func() bool { return load.done.Load() > count+50 })
 	load.end()
 	t.Logf("longest wait %v, %d transactions, %d failed, %d of them refused", time.Duration(load.longest.Load()), load.done.Load(), load.failed.Load(), load.refused.Load())
 	if refused := load.refused.Load(); refused > 10 { // PgBouncer may refuse those who come within a few milliseconds
@@ -526,7 +526,7 @@ func TestAClientBetweenTransactionsOnlyWaitsWhenThePrimaryDiesAndOneInATransacti
 		t.Errorf("the idle client got %s", got)
 	}
 	if _, err := tx.Exec(t.Context(), "SELECT 1"); err == nil {
-		t.Error("a transaction goes on that was open on the former primary")
+		t.Error("a transaction continues that was open on the former primary")
 	} else {
 		t.Log(err)
 	}

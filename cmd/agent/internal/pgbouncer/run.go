@@ -1,6 +1,6 @@
 // Package pgbouncer is `agent pooler`: it runs PgBouncer in front of the primary of a cluster, or of its replicas. It asks the agent of the primary all the time
 // whether that is still the primary, and who its replicas are. Before a handover, and while there is no primary, PgBouncer keeps what clients ask for; as soon as
-// there is one again, they go on there.
+// there is one again, they continue there.
 //
 // One goroutine decides everything: the loop of a pooler. The others only watch, ask and wait, and tell it.
 package pgbouncer
@@ -203,7 +203,7 @@ func (p *Pooler) hear(ctx context.Context, r report) error {
 		return p.act(ctx, p.mind.heard(r.answer, now), p.meant(r))
 	}
 	if len(p.servers) > 0 && !p.mind.held {
-		p.Log.Warn("the agent of the primary does not answer", "pod", r.place.Pod, "error", r.err)
+		p.Log.Warn("the agent of the primary does not respond", "pod", r.place.Pod, "error", r.err)
 	}
 	return p.act(ctx, p.mind.lost(now), nil)
 }
@@ -261,7 +261,7 @@ func (p *Pooler) act(ctx context.Context, what act, to []place) error {
 // nowhere is a server that refuses every connection.
 func nowhere() []place { return []place{{Address: "127.0.0.1", Port: 1}} }
 
-// release lets clients go on without a server that is known to be right. Whoever writes finds out where there is a primary. A reader wouldn't notice
+// release lets clients continue without a server that is known to be right. Whoever writes finds out where there is a primary. A reader wouldn't notice
 // that a replica lags, so readers are sent nowhere: they wait until PgBouncer's own limit.
 func (p *Pooler) release(ctx context.Context) error {
 	p.fails()
@@ -387,7 +387,7 @@ func (p *Pooler) hasDrained(id string) {
 	p.tell()
 }
 
-// goOn lets clients go on.
+// goOn lets clients continue.
 func (p *Pooler) goOn(ctx context.Context) error {
 	if p.endPause == nil {
 		return nil
@@ -397,7 +397,7 @@ func (p *Pooler) goOn(ctx context.Context) error {
 	}
 	p.endPause()
 	p.endPause, p.paused = nil, false
-	p.Log.Info("clients go on")
+	p.Log.Info("clients continue")
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (s *State) waits() (waiting, times float64, running *bouncer) {
 	return asNumber(s.waiting), float64(s.holdings), running
 }
 
-// Alive says whether the loop goes on.
+// Alive says whether the loop continues.
 func (s *State) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

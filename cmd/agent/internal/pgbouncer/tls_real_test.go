@@ -71,7 +71,7 @@ func TestClientsHaveTheCertificatesThatThePoolerAsksFor(t *testing.T) {
 	if !b.admits(with(t, other)) || b.admits(with(t, b.ca)) {
 		t.Error("certificates are not verified")
 	}
-	b.asked(conn) // which has gone on throughout
+	b.asked(conn) // which has continued throughout
 }
 
 func TestClientsUseTheVersionsAndCiphersOfTLSThatThePoolerAllows(t *testing.T) {

@@ -44,12 +44,12 @@ func inContainer() bool {
 }
 
 // KillAll kills every process that works in a data directory, whoever's child it is, and returns when none is left or they
-// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too. What waits for a disk that doesn't answer is
+// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too. What waits for a disk that doesn't respond is
 // left, but has the signal: it ends before it does anything else.
 func KillAll(pgdata string) {
 	if inContainer() {
 		// One call ends them all. Looking for them first takes long enough for a session to acknowledge some rows more,
-		// where the machine stood still and all of it goes on at once.
+		// where the machine stood still and all of it continues at once.
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 	}
 	real, err := filepath.EvalSymlinks(pgdata)

@@ -98,7 +98,7 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // Ended says how the postmaster ended, once Done is closed: nil after a clean shutdown.
 func (s *Server) Ended() error { return s.err }
 
-// Complaint is the last message of the server that says why it can't go on, or empty.
+// Complaint is the last message of the server that says why it can't continue, or empty.
 func (s *Server) Complaint() string { return s.relay.complaint() }
 
 // Accepting says whether the server accepts connections by now.
@@ -223,7 +223,7 @@ func removeStaleLock(socket string) error {
 	return os.Remove(path)
 }
 
-// Frozen says whether the postmaster was stopped by a signal: its sessions go on, and nobody new gets in.
+// Frozen says whether the postmaster was stopped by a signal: its sessions continue, and nobody new gets in.
 func (s *Server) Frozen() bool {
 	state, _, err := readStat(s.PID())
 	return err == nil && state == "T"
@@ -232,7 +232,7 @@ func (s *Server) Frozen() bool {
 // Kill kills the postmaster, and leaves its processes to whoever notices.
 func (s *Server) Kill() error { return s.signal(syscall.SIGKILL) }
 
-// Freeze stops the postmaster by a signal, until a limit at most: then it goes on, unless it has ended. Should this process end before,
+// Freeze stops the postmaster by a signal, until a limit at most: then it continues, unless it has ended. Should this process end before,
 // the container ends with it, and outside of one the watchdog kills the server.
 func (s *Server) Freeze(limit time.Duration) error {
 	if err := s.signal(syscall.SIGSTOP); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A shutdown waits until every client of replication has confirmed all WAL, or has said nothing for wal_sender_timeout, a minute by
 // default. The replicas of a cluster must get all of it. Others, such as a client of logical decoding, lose nothing when they are
-// disconnected before: they go on from their slot, at this server or at the next primary.
+// disconnected before: they continue from their slot, at this server or at the next primary.
 const (
 	receiverTime  = 2 * time.Second // how long a shutdown waits for others
 	receiverAgain = time.Second     // the first signal may find one that can't send its last message

@@ -32,7 +32,7 @@ type relay struct {
 	done     chan struct{}
 
 	mu   sync.Mutex
-	last string // why the server can't go on
+	last string // why the server can't continue
 }
 
 func startRelay(from *os.File, log *slog.Logger, literals func() bool) *relay {

@@ -15,7 +15,7 @@ import (
 const formerSlots = `SELECT slot_name::text FROM pg_replication_slots
 	WHERE pg_is_in_recovery() AND slot_type = 'logical' AND failover AND NOT synced AND NOT temporary AND NOT active ORDER BY 1`
 
-// keptSlots are those of a list that a primary has, and whose client can go on there: one that was invalidated gives nothing any more.
+// keptSlots are those of a list that a primary has, and whose client can continue there: one that was invalidated gives nothing any more.
 const keptSlots = `SELECT slot_name::text FROM pg_replication_slots
 	WHERE NOT pg_is_in_recovery() AND slot_type = 'logical' AND failover AND NOT temporary AND invalidation_reason IS NULL AND slot_name = ANY($1) ORDER BY 1`
 
@@ -24,7 +24,7 @@ func FormerSlots(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	return slotNames(ctx, conn, formerSlots)
 }
 
-// KeptBy are those of these slots that the primary has as well, so that the client goes on there.
+// KeptBy are those of these slots that the primary has as well, so that the client continues there.
 func (i Instance) KeptBy(ctx context.Context, primary settings.Upstream, slots []string) (kept []string, err error) {
 	err = i.with(ctx, primary, func(conn *pgx.Conn) error {
 		kept, err = slotNames(ctx, conn, keptSlots, slots)

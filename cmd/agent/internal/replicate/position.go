@@ -23,7 +23,7 @@ type Position struct {
 	// Settled: a replica has read all of the WAL on its disk. Before that it may have more than LSN says, and must neither
 	// be promoted nor be taken for one that has less than another.
 	Settled bool
-	// Paused: a replica replays nothing, until somebody lets it go on.
+	// Paused: a replica replays nothing, until somebody lets it continue.
 	Paused bool
 	// Waiting: a delayed replica has WAL that it is not to replay yet. It asks for no more before it has replayed that.
 	Waiting bool

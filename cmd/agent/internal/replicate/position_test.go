@@ -33,7 +33,7 @@ func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
 		primary.insert(100)
 		primary.kill()
 		n.stop()
-		n.start(primary) // which does not answer
+		n.start(primary) // which does not respond
 		await(t, "the replica to have read its disk", func() bool { return n.position().Settled })
 		if p := n.position(); p.LSN < want || p.Streaming {
 			t.Errorf("%+v, it was %s", p, want)

@@ -18,7 +18,7 @@ import (
 )
 
 // begin makes the folder of the new data generation. Previous data that it has taken over stays in it: a former run has begun
-// to change that, and this one goes on.
+// to change that, and this one continues.
 func (r *restoring) begin() error {
 	id, before := r.task.DataGeneration, r.task.DiscardPrevious
 	if before == "" {

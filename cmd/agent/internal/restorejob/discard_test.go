@@ -74,7 +74,7 @@ func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
 			if !errors.As(o.err, &failure) || failure.Reason != ReasonPreviousDataDiscarded || failure.Final {
 				t.Errorf("%v", o.err)
 			}
-			b.onlyHas(volume, "g1") // as far as it came: the next run goes on with it
+			b.onlyHas(volume, "g1") // as far as it came: the next run continues with it
 			if volume.Whole("g1") {
 				t.Error("g1 is whole")
 			}

@@ -72,11 +72,11 @@ func (r *restoring) checkReached(end postgres.LSN, lacked string) error {
 	if lacked != "" {
 		return r.explain(fmt.Errorf("%w: segment %s of lineage %s", errMissing, lacked, r.task.Lineage))
 	}
-	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL after that is damaged (segment %s of lineage %s)",
+	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive continues to %s: the WAL after that is damaged (segment %s of lineage %s)",
 		end, r.extent, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))
 }
 
-// noteExtent notes how far the archive goes. It is called before anything is fetched: the cluster may go on writing meanwhile, and its
+// noteExtent notes how far the archive goes. It is called before anything is fetched: the cluster may continue writing meanwhile, and its
 // last segment grow in the archive, which replay needn't reach.
 func (r *restoring) noteExtent(ctx context.Context, archive *wal.Archive) {
 	header, err := archive.ReadHeader(ctx, r.task.Lineage, r.last.Name())

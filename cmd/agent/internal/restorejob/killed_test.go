@@ -142,7 +142,7 @@ func (b *bed) live(life doomed) (killed bool) {
 	}
 	for deadline := time.Now().Add(time.Minute); quit(string(life.Volume)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("PostgreSQL goes on after its worker was killed at %q", life.Death)
+			b.t.Fatalf("PostgreSQL continues after its worker was killed at %q", life.Death)
 		}
 	}
 	return killed

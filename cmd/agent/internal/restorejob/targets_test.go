@@ -106,7 +106,7 @@ func (h *history) target(after int) (agentapi.RestoreTarget, string, int) {
 	return agentapi.RestoreTarget{Time: &c.at}, fmt.Sprintf("the time of %d", after), after
 }
 
-// backupBefore is any that ends before recovery would stop. To the time of a change, or to right before the next one, recovery goes on
+// backupBefore is any that ends before recovery would stop. To the time of a change, or to right before the next one, recovery continues
 // until it meets the next change. To the change itself it stops there, so a backup that holds it ends too late.
 func (h *history) backupBefore(target agentapi.RestoreTarget, after int) kept {
 	most := after

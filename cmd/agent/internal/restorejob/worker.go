@@ -95,7 +95,7 @@ type restoring struct {
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
-// it is left, unless it has taken over the previous data, and another run may go on with that.
+// it is left, unless it has taken over the previous data, and another run may continue with that.
 func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
 	if _, err := w.Volume.Read(task.DataGeneration); err == nil {
 		return w.recorded(task.DataGeneration)

@@ -204,7 +204,7 @@ func TestReadersAreToldHowLongAgoReplicasWereSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := bed()
 		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
-		time.Sleep(7 * time.Second) // the server doesn't answer
+		time.Sleep(7 * time.Second) // the server doesn't respond
 		answer := d.Respond(t.Context(), agentapi.PoolerRequest{ReadOnly: true})
 		if len(answer.Replicas) != 1 || answer.ReplicasUnknown || answer.ReplicasSeconds != 7 {
 			t.Errorf("%+v", answer)

@@ -61,7 +61,7 @@ func TestAnOutageIsMeasuredAndLostRowsAreCounted(t *testing.T) {
 
 	_, err := worker.Run(t.Context())
 	if failure := (*job.Failure)(nil); !errors.As(err, &failure) || !failure.Final || failure.Reason != ReasonSecondPod {
-		t.Errorf("a second pod goes on: %v", err)
+		t.Errorf("a second pod continues: %v", err)
 	}
 	gone := worker
 	gone.Patience, gone.Connect = 50*time.Millisecond, func(context.Context) (*pgx.Conn, error) { return nil, errors.New("refused") }

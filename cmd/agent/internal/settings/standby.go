@@ -28,8 +28,8 @@ func MarkStandby(pgdata string) error {
 	return generation.WriteFile(filepath.Join(pgdata, standbySignal), nil, 0o600)
 }
 
-// MarkPrimary makes the next server on a data directory a primary that goes on where it was. It is for a directory whose
-// last server was a primary: a replica's would go on writing the timeline that it followed, which only a promotion ends.
+// MarkPrimary makes the next server on a data directory a primary that continues where it was. It is for a directory whose
+// last server was a primary: a replica's would continue writing the timeline that it followed, which only a promotion ends.
 func MarkPrimary(pgdata string) error {
 	if err := DropOverrides(pgdata); err != nil {
 		return err

@@ -100,7 +100,7 @@ func TestAnOutageOfTheStoreIsShownAndPasses(t *testing.T) {
 		t.Errorf("%+v", status.Archive)
 	}
 	if err := p.agent.Ready(t.Context()); err != nil {
-		t.Errorf("the database does not go on: %v", err)
+		t.Errorf("the database does not continue: %v", err)
 	}
 	store.away(false)
 	last := names[len(names)-1]

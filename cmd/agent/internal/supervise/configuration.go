@@ -219,7 +219,7 @@ func (c *configuration) loadGood() *agentapi.Config {
 	return config
 }
 
-// releases removes data generations that nobody wants any more. A large one takes a while, and the server goes on meanwhile.
+// releases removes data generations that nobody wants any more. A large one takes a while, and the server continues meanwhile.
 type releases struct {
 	*instance
 	removing sync.Mutex

@@ -122,7 +122,7 @@ func (d *deepChecks) notNow(ctx context.Context) string {
 	case d.disk.scarce():
 		return "the volume has little space"
 	case status.Disk != nil && !status.Disk.StalledSince.IsZero():
-		return "the disk does not answer"
+		return "the disk does not respond"
 	}
 	busy := false
 	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -130,7 +130,7 @@ func (d *deepChecks) notNow(ctx context.Context) string {
 	})
 	switch {
 	case err != nil:
-		return "PostgreSQL does not answer"
+		return "PostgreSQL does not respond"
 	case busy:
 		return "a backup or a clone is under way"
 	}

@@ -27,7 +27,7 @@ type election struct {
 	sync   elect.Sync // that the server was told
 	synced time.Time  // when
 	waits  bool       // a commit was seen to wait since
-	hangs  bool       // the disk doesn't answer, whatever becomes of the server
+	hangs  bool       // the disk doesn't respond, whatever becomes of the server
 }
 
 // report changes what the election knows of the server.

@@ -108,7 +108,7 @@ func (f *faults) hit(request agentapi.FaultRequest, as mode, server *postmaster.
 }
 
 func (f *faults) freeze(token string, server *postmaster.Server) error {
-	time.AfterFunc(longestFreeze+time.Second, func() { f.settle(token, fmt.Sprintf("It may have gone on after %s.", longestFreeze)) })
+	time.AfterFunc(longestFreeze+time.Second, func() { f.settle(token, fmt.Sprintf("It may have continued after %s.", longestFreeze)) })
 	return server.Freeze(longestFreeze)
 }
 

@@ -30,7 +30,7 @@ func (f *fencing) watch() {
 	}
 }
 
-// permit has the watchdog let the server go on until then.
+// permit has the watchdog let the server continue until then.
 func (f *fencing) permit(until time.Duration) {
 	if f.Watchdog == nil {
 		return

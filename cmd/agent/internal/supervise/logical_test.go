@@ -54,7 +54,7 @@ func (p *pod) consume() string {
 		strings.Replace(changes, "slot", "'cdc'", 1))
 }
 
-// copied waits until a replica has a copy of the slot that it can go on with. PostgreSQL makes one once the client has moved on.
+// copied waits until a replica has a copy of the slot that it can continue with. PostgreSQL makes one once the client has moved on.
 func (c *pair) copied(from, to *pod) {
 	to.t.Helper()
 	to.awaitFor(time.Minute, "have a copy of the slot", func() bool {

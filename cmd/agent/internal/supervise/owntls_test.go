@@ -64,7 +64,7 @@ func (p *pod) psql(uri string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// TestAServerShowsACertificateOfOnesOwn: it comes and is renewed without a restart, an old connection goes on, a pair that doesn't fit and one that has
+// TestAServerShowsACertificateOfOnesOwn: it comes and is renewed without a restart, an old connection continues, a pair that doesn't fit and one that has
 // expired are not shown, and nobody gets a role of Howdah by that CA.
 func TestAServerShowsACertificateOfOnesOwn(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (c *pair) pod(name string) *pod {
 
 func (c *pair) port(name string) int { return c.pod(name).Port }
 
-var errNoAgent = errors.New("the agent doesn't answer")
+var errNoAgent = errors.New("the agent doesn't respond")
 
 // elected is an instance's part in the election, as another one reaches it; nil: it doesn't.
 func (c *pair) elected(name string) api.Election {

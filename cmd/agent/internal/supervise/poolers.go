@@ -75,7 +75,7 @@ const openTransactions = `SELECT pid, usename, datname, extract(epoch FROM clock
 	FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
 	WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND client_dn = '/CN=' || $1::text ORDER BY xact_start LIMIT $2`
 
-// takenBack says whether a handover was given up, because transactions of a pooler didn't end that asks for this. The server goes on then, and so
+// takenBack says whether a handover was given up, because transactions of a pooler didn't end that asks for this. The server continues then, and so
 // do the poolers' clients.
 func takenBack(ctx context.Context, s *server) bool {
 	if s.as != primaryMode {

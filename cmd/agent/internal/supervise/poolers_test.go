@@ -119,7 +119,7 @@ func TestASwitchoverIsTakenBackWhereAPoolerAsksForThatAndItsTransactionsDontEnd(
 		t.Errorf("%q, and not %q", ended.Message, want)
 	}
 	if _, err := tx.Exec(t.Context(), "CREATE TEMP TABLE t ()"); err != nil {
-		t.Errorf("the transaction can't go on: %v", err)
+		t.Errorf("the transaction can't continue: %v", err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Error(err)

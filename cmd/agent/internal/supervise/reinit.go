@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	reinitAttempts = 3  // of a requested clone, until the instance goes on with the copy that it had
+	reinitAttempts = 3  // of a requested clone, until the instance continues with the copy that it had
 	pastTokens     = 32 // that are remembered
 )
 
@@ -136,7 +136,7 @@ func (r *reinits) tried(id string, err error) {
 	next.Message = fmt.Sprintf("Attempt %d of %d failed: %s", next.Attempts, reinitAttempts, sentence(err))
 	if next.Attempts >= reinitAttempts {
 		next.State = agentapi.ReinitFailed
-		next.Message = fmt.Sprintf("The clone failed %d times, so the instance goes on with the copy that it had. The last time: %s", next.Attempts, sentence(err))
+		next.Message = fmt.Sprintf("The clone failed %d times, so the instance continues with the copy that it had. The last time: %s", next.Attempts, sentence(err))
 	}
 	r.end(next)
 }

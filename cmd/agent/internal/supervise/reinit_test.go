@@ -78,7 +78,7 @@ func TestWhatComesOfARequestedClone(t *testing.T) {
 			for range 3 {
 				r.tried("g1", errors.New("no room"))
 			}
-		}, agentapi.ReinitFailed, "The clone failed 3 times, so the instance goes on with the copy that it had. The last time: no room", false},
+		}, agentapi.ReinitFailed, "The clone failed 3 times, so the instance continues with the copy that it had. The last time: no room", false},
 		"it leads on the copy that it had":     {func(r *reinits) { r.settle(firstCopy, true) }, agentapi.ReinitRefused, "became the primary meanwhile", false},
 		"it leads on the new copy":             {func(r *reinits) { r.settle(secondCopy, true) }, agentapi.ReinitDone, "The new copy is g1.c1", false},
 		"a restore or upgrade came in between": {func(r *reinits) { r.settle(generation.Generation{ID: "g2"}, false) }, agentapi.ReinitRefused, "runs on other data", false},

@@ -47,7 +47,7 @@ func (c *configuration) apply(ctx context.Context, server *postmaster.Server, de
 	}
 }
 
-// reload has the server read new files, and returns when it has. A server that doesn't answer gets them all the same.
+// reload has the server read new files, and returns when it has. A server that doesn't respond gets them all the same.
 func (c *configuration) reload(ctx context.Context, server *postmaster.Server, files settings.Files) error {
 	before, err := c.loadTime(ctx)
 	if err != nil {

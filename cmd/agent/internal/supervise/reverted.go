@@ -18,7 +18,7 @@ var errReverted = errors.New("the volume was put back to an earlier state, or it
 // reverted says whether the adopted copy, whose server crashed as primary, lacks WAL that a member has received from it. A server sends
 // only what is on its own disk, so it must have all of that. On less, it would write other WAL in the place of acknowledged commits, and
 // the replicas would take that over, as they stream again from the beginning of a segment. The Lease tells of checkpoints only. Members that
-// don't answer can't be heeded.
+// don't respond can't be heeded.
 func (r *runner) reverted(ctx context.Context) error {
 	control, err := postgres.ReadControlData(ctx, postgres.Exec, r.adopted.binDir, r.adopted.pgdata)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestAPrimaryWhoseVolumeWasPutBackGivesTheLeaseToWhoHasWhatItLost(t *testing
 			})
 
 			pid := two.first.pid()
-			// The server goes on in its folder, which has another name now.
+			// The server continues in its folder, which has another name now.
 			if err := errors.Join(os.Rename(pgdata, pgdata+".new"), os.Rename(pgdata+".old", pgdata)); err != nil {
 				t.Fatal(err)
 			}

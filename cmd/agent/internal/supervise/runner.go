@@ -227,7 +227,7 @@ func (r *runner) release() {
 }
 
 // lead runs the server as the primary. A copy that was a replica's is started as one and promoted: the same timeline must
-// not go on twice.
+// not continue twice.
 func (r *runner) lead(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return r.unable(ctx, err)

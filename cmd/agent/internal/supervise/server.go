@@ -41,7 +41,7 @@ type server struct {
 	settle func()
 }
 
-// startServices begins what goes on beside the running server.
+// startServices begins what runs beside the running server.
 func (s *server) startServices(ctx context.Context) {
 	epoch, end := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -106,7 +106,7 @@ func (s *server) obey(ctx context.Context) error {
 }
 
 // keepReadOnly has clients of a running server only read while the volume is full, and lets them write again once it isn't.
-// Sessions go on: what they begin from now on is read-only, unless they say otherwise, as who makes room has to.
+// Sessions continue: what they begin from now on is read-only, unless they say otherwise, as who makes room has to.
 func (s *server) keepReadOnly() {
 	full := s.disk.full()
 	if s.conf.replication.ReadOnly == full {
@@ -144,7 +144,7 @@ func (s *server) ended() error {
 		return err
 	case s.election.Want().Role != elect.Lead:
 		return errChanged
-	case s.conf.effect.Synchronous != nil && lostProcess(s.postmaster.Ended()) && s.latest.repairsPaused() == "": // it would go on by itself, but for restart_after_crash
+	case s.conf.effect.Synchronous != nil && lostProcess(s.postmaster.Ended()) && s.latest.repairsPaused() == "": // it would continue by itself, but for restart_after_crash
 		s.Log.Error("a process of PostgreSQL has crashed, and PostgreSQL is restarted", "error", err)
 		return errRestart
 	}

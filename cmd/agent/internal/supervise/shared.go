@@ -58,7 +58,7 @@ func newWakeups() wakeups {
 	return wakeups{credentials: make(chan struct{}, 1), declarations: make(chan struct{}, 1), slots: make(chan struct{}, 1)}
 }
 
-// wake lets who waits on a channel go on, to look at what is there then.
+// wake lets who waits on a channel continue, to look at what is there then.
 func wake(waiting chan<- struct{}) {
 	select {
 	case waiting <- struct{}{}:

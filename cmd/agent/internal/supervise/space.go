@@ -86,7 +86,7 @@ func (o *occupancy) look(ctx context.Context) {
 	}
 }
 
-// lookForTakers finds out what takes the space; of a server that doesn't answer its slots stay as they were.
+// lookForTakers finds out what takes the space; of a server that doesn't respond its slots stay as they were.
 func (o *occupancy) lookForTakers(ctx context.Context, state space.State) {
 	o.looked = time.Now()
 	id, err := o.Volume.Current()

@@ -16,7 +16,7 @@ const heartbeatFile = "heartbeat"
 // stallTick is how often it is looked whether the disk has answered.
 const stallTick = 250 * time.Millisecond
 
-// stall tells the election and the status when the disk of the volume doesn't answer. Nothing here touches the volume: only the heart
+// stall tells the election and the status when the disk of the volume doesn't respond. Nothing here touches the volume: only the heart
 // waits for that.
 type stall struct {
 	*instance
@@ -57,10 +57,10 @@ func (s *stall) look() {
 	switch stalled := waiting >= limitsOf(s.latest.config()).Stall; {
 	case stalled && s.since.IsZero():
 		s.since = time.Now().Add(-waiting).UTC().Truncate(time.Second)
-		s.Log.Error("the disk of the data volume does not answer", "since", s.since.Format(time.RFC3339))
+		s.Log.Error("the disk of the data volume does not respond", "since", s.since.Format(time.RFC3339))
 		s.election.stalls(true)
 	case !stalled && !s.since.IsZero():
-		s.Log.Info("the disk of the data volume answers again", "after", time.Since(s.since).Round(time.Second).String())
+		s.Log.Info("the disk of the data volume responds again", "after", time.Since(s.since).Round(time.Second).String())
 		s.since = time.Time{}
 		s.election.stalls(false)
 	}

@@ -40,7 +40,7 @@ func TestAPrimaryWhoseDiskHangsIsReplacedAndNothingIsLost(t *testing.T) {
 	two.second.awaitFor(time.Minute, "take over", two.second.public.ready)
 	t.Logf("another primary after %v", time.Since(began).Round(time.Millisecond))
 	if status := two.first.agent.Status(); status.Disk == nil || status.Disk.StalledSince.IsZero() {
-		t.Errorf("the status does not say that the disk doesn't answer: %+v", status.Disk)
+		t.Errorf("the status does not say that the disk doesn't respond: %+v", status.Disk)
 	}
 	if _, err := os.Stat(two.first.Volume.PGData("g1")); err != nil {
 		t.Error(err)
@@ -86,7 +86,7 @@ func TestAReplicaWhoseDiskHangsIsNoMember(t *testing.T) {
 	two.second.awaitStatus("say why it doesn't take over", func(s agentapi.Status) bool { return !s.Disk.StalledSince.IsZero() })
 	close(disk.answer)
 	two.first.awaitStatus("have a member again", func(s agentapi.Status) bool { return len(s.Election.Members) == 1 })
-	if !strings.Contains(two.second.log.String(), "the disk of the data volume answers again") {
+	if !strings.Contains(two.second.log.String(), "the disk of the data volume responds again") {
 		t.Error("nobody has said that the disk answers again")
 	}
 }

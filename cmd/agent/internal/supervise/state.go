@@ -112,7 +112,7 @@ func (s *State) Server() local.Server { return s.server }
 
 const deadTime = time.Minute
 
-// beat says that the supervisor goes on.
+// beat says that the supervisor continues.
 func (s *State) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *State) waiting() (done func()) {
 	return func() { set(false) }
 }
 
-// Alive says whether the supervisor goes on.
+// Alive says whether the supervisor continues.
 func (s *State) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

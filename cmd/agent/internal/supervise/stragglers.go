@@ -21,7 +21,7 @@ const endClients = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activit
 	WHERE backend_type = 'client backend' AND client_addr IS NOT NULL AND usename <> ALL ($1::text[])
 		AND client_dn IS DISTINCT FROM '/CN=' || $2::text`
 
-// leadAway ends the sessions of clients whenever that is due, and later where the server doesn't answer.
+// leadAway ends the sessions of clients whenever that is due, and later where the server doesn't respond.
 func (s *replicaServices) leadAway(ctx context.Context, passed time.Duration) {
 	if len(s.lead) == 0 || passed < s.lead[0] {
 		return

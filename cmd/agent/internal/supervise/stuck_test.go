@@ -26,7 +26,7 @@ func TestWhatCountsAsAStandstill(t *testing.T) {
 		"the next segment":                    {with(func(r *postmaster.Recovery) { r.Doing = "recovering 000000010000000000000004" }), false, false},
 		"it works, or runs a restore_command": {with(func(r *postmaster.Recovery) { r.Asleep = false }), false, false},
 		"nothing can be seen":                 {with(func(r *postmaster.Recovery) { *r = postmaster.Recovery{} }), false, false},
-		"the primary does not answer":         {asleep, true, false},
+		"the primary does not respond":        {asleep, true, false},
 	} {
 		begin := time.Now()
 		s := stuckRecovery{}

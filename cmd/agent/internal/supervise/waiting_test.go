@@ -54,5 +54,5 @@ func TestTheLeaseNamesNoQuorumBeforeCommitsWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	two.first.awaitStatus("have a quorum once the checkpointer goes on", func(s agentapi.Status) bool { return s.Election.Quorum == 1 })
+	two.first.awaitStatus("have a quorum once the checkpointer continues", func(s agentapi.Status) bool { return s.Election.Quorum == 1 })
 }

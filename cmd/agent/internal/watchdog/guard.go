@@ -17,7 +17,7 @@ const (
 )
 
 // guards are threads, each bound to a processor, that kill when the permission ended more than Punctual ago. A machine that
-// goes on after it stood still wakes everything at once: one thread may have to wait for its turn on one processor while
+// continues after it stood still wakes everything at once: one thread may have to wait for its turn on one processor while
 // a session acknowledges rows on another.
 type guards struct {
 	now    func() time.Duration

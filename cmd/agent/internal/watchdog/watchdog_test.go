@@ -45,7 +45,7 @@ func TestAServerWhosePermissionRunsOutIsKilledUntilThereIsANewOne(t *testing.T) 
 	}
 	permit(t, out, Now()+2*time.Hour, "/data")
 	if len(killed) > 0 {
-		t.Error("killed although it may go on")
+		t.Error("killed although it may continue")
 	}
 }
 

@@ -86,7 +86,7 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 		"cancelling after the end changes nothing":       {&observed{backup: newBackup("a", planned, ended, cancelled)}, "leaveQueue removeJob"},
 		"a deleted one takes its data along":             {&observed{backup: newBackup("a", planned, ended, deleted)}, "stopJob leaveQueue deleteData removeFinalizer"},
 		"a deleted one that is held waits":               {&observed{backup: newBackup("a", planned, ended, deleted, held)}, "leaveQueue removeJob awaitRelease"},
-		"one that is held goes on when it is deleted":    {&observed{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
+		"one that is held continues when it is deleted":  {&observed{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
 		"one that is deleted while it runs stops before": {&observed{backup: newBackup("a", planned, deleted)}, "stopJob leaveQueue deleteData removeFinalizer"},
 	} {
 		t.Run(name, func(t *testing.T) {

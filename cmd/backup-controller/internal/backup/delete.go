@@ -16,7 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
+// awaitRelease waits until a backup that is held is let go. One that was deleted while it runs continues to its end first.
 func awaitRelease(_ context.Context, _ *observed) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonHeld,
 		"The Backup was deleted, but stays with its data because spec.hold is true. To delete it, set spec.hold: false. To keep its data without the Backup, set spec.deletionPolicy: Retain first.")

@@ -173,7 +173,7 @@ func (r *Reconciler) stopJob(ctx context.Context, o *observed) flow.Outcome {
 	return flow.Poll(lookAgain, reason, fmt.Sprintf("Job %s is being stopped.", jobName(o.backup, o.backup.Status.Plan.Attempt)))
 }
 
-// stopped reports that a Job needn't be waited for. A pod on a lost node may go on, cut off: what it puts has names of its
+// stopped reports that a Job needn't be waited for. A pod on a lost node may continue, cut off: what it puts has names of its
 // own, and of two manifests the first counts. Only before the data is deleted it has to be known that nobody puts more.
 func (o *observed) stopped(job workload.State) bool {
 	return !job.Exists || !o.deleting() && job.Lost(o.now)

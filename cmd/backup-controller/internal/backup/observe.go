@@ -170,7 +170,7 @@ func (r *Reconciler) readRepository(ctx context.Context, namespace, name string)
 	return repository, nil
 }
 
-// ahead is the first in the queue of a cluster's Backups, if that is another one: who has a plan goes on, then the
+// ahead is the first in the queue of a cluster's Backups, if that is another one: who has a plan continues, then the
 // oldest is next. Two that miss each other in a stale cache run side by side, which PostgreSQL allows.
 func ahead(backup *v1alpha1.Backup, all []v1alpha1.Backup) *v1alpha1.Backup {
 	first := backup

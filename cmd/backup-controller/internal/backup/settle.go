@@ -39,7 +39,7 @@ func (r *Reconciler) settle(ctx context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-// tidy is settle for a backup that has failed or was cancelled: it tries once, and goes on without. What stays is
+// tidy is settle for a backup that has failed or was cancelled: it tries once, and continues without. What stays is
 // removed with the Backup.
 func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
 	if o.backup.Status.Plan == nil || o.planned == nil {

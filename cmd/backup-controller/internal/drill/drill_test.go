@@ -97,7 +97,7 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"it goes on":                {59, func(*observed) {}, "", ""},
+		"it continues":              {59, func(*observed) {}, "", ""},
 		"it waits for its restore":  {1, func(o *observed) { o.copy.Restore = restore(metav1.ConditionUnknown) }, "", ""},
 		"it took too long":          {60, func(*observed) {}, v1alpha1.ReasonDrillTimedOut, "waiting"},
 		"it is not wanted any more": {1, func(o *observed) { o.repo.Spec.Drill = nil }, v1alpha1.ReasonCancelled, ""},
@@ -117,7 +117,7 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 		c.change(o)
 		switch v := o.ending(); {
 		case v == nil && c.reason != "":
-			t.Errorf("%s: it goes on", name)
+			t.Errorf("%s: it continues", name)
 		case v != nil && (v.reason != c.reason || !strings.Contains(v.message, c.says)):
 			t.Errorf("%s: %+v", name, *v)
 		}

@@ -26,7 +26,7 @@ func (o *observed) ending() *verdict {
 	}
 	switch {
 	case o.leaving():
-		return &verdict{v1alpha1.DrillCancelled, v1alpha1.ReasonCancelled, "The drill was cancelled: spec.drill no longer asks for it."}
+		return &verdict{v1alpha1.DrillCancelled, v1alpha1.ReasonCancelled, "The drill was cancelled: spec.drill no longer requests it."}
 	case o.copy.Foreign:
 		return failed(v1alpha1.ReasonNameConflict, "A Restore named %s already exists and belongs to somebody else. It is not touched.", run.Name)
 	case o.copy.Restore == nil && run.RestoreUID != "" || o.copy.Restore != nil && !o.copy.Restore.DeletionTimestamp.IsZero():

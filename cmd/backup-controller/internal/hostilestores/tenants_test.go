@@ -130,7 +130,7 @@ func (n *neighbour) passes() (about said) {
 	return about
 }
 
-// work goes on until retention has run, and the Backup that was found was deleted or is not going to be.
+// work continues until retention has run, and the Backup that was found was deleted or is not going to be.
 func (n *neighbour) work() (repo *v1alpha1.BackupRepository, about said) {
 	n.passes()
 	repo, found := &v1alpha1.BackupRepository{}, &v1alpha1.Backup{}

@@ -105,7 +105,7 @@ func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
 	w := &Writers{namespace: "demo", hidden: map[string]string{}}
 	err := w.lookFor(t.Context(), answering{err: errors.New("it is away")}, layout.Writer{UID: "u1", Namespace: "prod", Name: "shop"})
 	if err == nil || !strings.Contains(err.Error(), "prod/shop: it is away") {
-		t.Errorf("an API server that doesn't answer: %v", err)
+		t.Errorf("an API server that doesn't respond: %v", err)
 	}
 }
 

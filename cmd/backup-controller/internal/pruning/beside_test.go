@@ -116,7 +116,7 @@ func TestASweepThatTakesTooLongKeepsNothingElseFromBeingDone(t *testing.T) {
 		return r
 	}
 	late := sweeps(time.Now().Add(-time.Minute))
-	if _, err := b.Stat(t.Context(), orphan); err != nil || b.backups("7-g1") != "b4 b6" || !late.swept["7-g1"].IsZero() || !strings.Contains(late.result.message(), "the next run goes on") {
+	if _, err := b.Stat(t.Context(), orphan); err != nil || b.backups("7-g1") != "b4 b6" || !late.swept["7-g1"].IsZero() || !strings.Contains(late.result.message(), "the next run continues") {
 		t.Errorf("backups %s stay, %v; %s", b.backups("7-g1"), err, late.result.message())
 	}
 	intime := sweeps(time.Now().Add(time.Hour))

@@ -281,7 +281,7 @@ func (r *run) remove(ctx context.Context, name string, plan retention.Plan, swee
 }
 
 // sweep removes what interrupted backups have left. It takes half of the time that is left for this at most, so that other lineages and
-// retention come, too; the next run goes on where it ended.
+// retention come, too; the next run continues where it ended.
 func (r *run) sweep(ctx context.Context, name string) error {
 	if r.sweeps[name] == nil {
 		r.sweeps[name] = &backup.Sweep{}
@@ -292,7 +292,7 @@ func (r *run) sweep(ctx context.Context, name string) error {
 	r.result.removed.orphans += len(ids)
 	r.result.removed.bytes += bytes
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		r.waitFor("Lineage %s is being looked through for what interrupted backups have left. That takes longer than a run has time for; the next run goes on.", name)
+		r.waitFor("Lineage %s is being looked through for what interrupted backups have left. That takes longer than a run has time for; the next run continues.", name)
 		return nil
 	}
 	if err == nil || errors.Is(err, objstore.ErrLocked) || errors.Is(err, backup.ErrTooLarge) {

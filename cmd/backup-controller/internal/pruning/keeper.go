@@ -31,7 +31,7 @@ import (
 const (
 	// Interval is the time between two runs.
 	Interval = 10 * time.Minute
-	// timeout of one run; the next one goes on where it ended.
+	// timeout of one run; the next one continues where it ended.
 	timeout = 30 * time.Minute
 	// DeletesPerSecond bounds how many objects of a store are deleted at a time.
 	DeletesPerSecond = 500

@@ -125,7 +125,7 @@ func (r *Reconciler) release(ctx context.Context, o *observed) flow.Outcome {
 // message, so that it ends up in the condition.
 func (r *Reconciler) check(_ context.Context, o *observed) flow.Outcome {
 	key := fmt.Sprintf("%d/%s", o.repo.Generation, o.secret)
-	repo := o.repo.DeepCopy() // the pass writes its status while the check goes on
+	repo := o.repo.DeepCopy() // the pass writes its status while the check is in progress
 	work := func(ctx context.Context) verdict { return r.try(ctx, repo) }
 	found, known := r.Checks.Do(o.repo, key, recheckGood, work)
 	if known && !found.available() {
@@ -141,7 +141,7 @@ func (r *Reconciler) check(_ context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-// awaitUsers waits until nobody needs the repository any more. It goes on working for those who do.
+// awaitUsers waits until nobody needs the repository any more. It continues working for those who do.
 func (r *Reconciler) awaitUsers(_ context.Context, o *observed) flow.Outcome {
 	return flow.Poll(recheckGood, o.checked.Reason, o.checked.Message)
 }
@@ -184,7 +184,7 @@ func report(o *observed, outcome flow.Outcome) {
 		status = metav1.ConditionUnknown
 	}
 	if len(o.users) > 0 {
-		// It goes on working for who still needs it: a final backup, or the deletion of a backup's data.
+		// It continues working for who still needs it: a final backup, or the deletion of a backup's data.
 		message = inUse(o.users) + " " + message
 		if status == metav1.ConditionTrue {
 			reason = v1alpha1.ReasonInUse

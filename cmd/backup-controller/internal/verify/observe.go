@@ -140,7 +140,7 @@ func lookedAt(backup *v1alpha1.Backup) *metav1.Time {
 	return backup.Status.CompletedAt
 }
 
-// first is the Backup whose turn it is among those of a repository: who is being verified goes on, then who was asked for,
+// first is the Backup whose turn it is among those of a repository: who is being verified continues, then who was asked for,
 // then who was looked at the longest time ago. Nil: nobody's.
 func first(repo *v1alpha1.BackupRepository, all []v1alpha1.Backup) *v1alpha1.Backup {
 	var first *v1alpha1.Backup

@@ -59,7 +59,7 @@ func repositoryOf(_ context.Context, object client.Object) []reconcile.Request {
 type counted struct {
 	repo *v1alpha1.BackupRepository
 	now  time.Time
-	// planned is the schedule as it goes on, and invalid what is wrong with it, as a sentence.
+	// planned is the schedule as it continues, and invalid what is wrong with it, as a sentence.
 	planned v1alpha1.RepositoryVerification
 	invalid error
 	tally   tally

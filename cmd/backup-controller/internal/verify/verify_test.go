@@ -114,7 +114,7 @@ func TestOneBackupOfARepositoryIsReadAtATimeAndTheOldestFirst(t *testing.T) {
 	}{
 		"nobody":                            {nil, ""},
 		"nobody who is due":                 {[]*v1alpha1.Backup{newBackup("a", verified(9, 0, nil))}, ""},
-		"who is being read goes on":         {[]*v1alpha1.Backup{newBackup("a", asked("")), newBackup("b", running)}, "b"},
+		"who is being read continues":       {[]*v1alpha1.Backup{newBackup("a", asked("")), newBackup("b", running)}, "b"},
 		"who asked goes before the others":  {[]*v1alpha1.Backup{newBackup("a"), newBackup("b", asked("")), newBackup("c")}, "b"},
 		"then who was read longest ago":     {[]*v1alpha1.Backup{newBackup("a", verified(2, 0, nil)), newBackup("b", verified(1, 0, nil))}, "b"},
 		"one that failed has nothing":       {[]*v1alpha1.Backup{newBackup("a", failed, asked(""))}, ""},
@@ -157,7 +157,7 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 		"one that is due":                  {observed{backup: newBackup("a", asked(""))}, "clearJob awaitTurn awaitRepository begin"},
 		"one that was begun has its Job":   {observed{backup: newBackup("a", asked(""), running)}, "ensureJob awaitJob"},
 		"one whose Job has ended":          {observed{backup: newBackup("a", running), job: workload.State{Exists: true, Failed: true}}, "takeResult requireAttempts tryAgain"},
-		"one whose node does not answer":   {observed{backup: newBackup("a", running), job: lost}, "requireAttempts tryAgain"},
+		"one whose node does not respond":  {observed{backup: newBackup("a", running), job: lost}, "requireAttempts tryAgain"},
 		"one that is being deleted":        {observed{backup: newBackup("a", running, deleted)}, "clearJob"},
 		"one that is held and was deleted": {observed{backup: newBackup("a", running, deleted, func(b *v1alpha1.Backup) { b.Spec.Hold = true })}, "ensureJob awaitJob"},
 	} {

@@ -32,7 +32,7 @@ var ErrUnknownRoute = errors.New("the agent doesn't know the request")
 // Limits of one question.
 const (
 	timeLimit = time.Second
-	// suspectTimeLimit is for an agent that didn't answer in time before: it may only be slow, on a node whose processors are busy.
+	// suspectTimeLimit is for an agent that didn't respond in time before: it may only be slow, on a node whose processors are busy.
 	suspectTimeLimit = 3 * time.Second
 	responseLimit    = 1 << 20
 	idleLimit        = time.Minute
@@ -220,7 +220,7 @@ func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: target.Host, Certificates: []tls.Certificate{own},
 		},
-		// A dial goes on when whoever asked has given up.
+		// A dial continues when whoever asked has given up.
 		DialContext: (&net.Dialer{Timeout: suspectTimeLimit}).DialContext, TLSHandshakeTimeout: suspectTimeLimit,
 		MaxIdleConns: 1, IdleConnTimeout: idleLimit, ForceAttemptHTTP2: false, DisableCompression: true,
 	}}, nil

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// firstPause and longestPause are how long an agent is left alone that didn't answer: twice as long each time. What can't be
+	// firstPause and longestPause are how long an agent is left alone that didn't respond: twice as long each time. What can't be
 	// undone asks it all the same.
 	firstPause, longestPause = 4 * time.Second, time.Minute
 )
@@ -38,7 +38,7 @@ type heard struct {
 	// round in which it was asked last, and asked whether it has answered one, or has failed to.
 	round int
 	asked bool
-	// status is nil if it didn't answer.
+	// status is nil if it didn't respond.
 	status   *agentapi.Status
 	mark     digest
 	failures int

@@ -17,7 +17,7 @@ import (
 var ErrNotAsked = fmt.Errorf("the agents are being asked: %w", flow.ErrStale)
 
 const (
-	// concurrent is how many agents are asked at once, and concurrentSuspects how many of those that didn't answer the last time: however
+	// concurrent is how many agents are asked at once, and concurrentSuspects how many of those that didn't respond the last time: however
 	// many these are, nobody else waits for them.
 	concurrent, concurrentSuspects = 64, 64
 	// liveAge is how long answers count as live that no pass has looked at yet.
@@ -55,7 +55,7 @@ type Answers struct {
 }
 
 // Pool asks agents outside of the reconcile workers, a bounded number at a time, and keeps the last answers. It wakes a cluster
-// when they differ from those that its last pass has seen. An agent that doesn't answer is asked less and less often.
+// when they differ from those that its last pass has seen. An agent that doesn't respond is asked less and less often.
 type Pool struct {
 	client StatusClient
 	now    func() time.Time

@@ -109,7 +109,7 @@ func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object c
 	return nil
 }
 
-// noteSecret has the pass go on with a Secret as it was written. It is known from then on if it is new; else it is read again,
+// noteSecret has the pass continue with a Secret as it was written. It is known from then on if it is new; else it is read again,
 // since it has more than what was written.
 func (a *Applier) noteSecret(o *observed.Cluster, secret *corev1.Secret) {
 	name := observed.Key("Secret", secret.Name)

@@ -16,7 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 )
 
-// sized is a cluster whose pods have what spec asks for, and to which more memory is recommended.
+// sized is a cluster whose pods have what spec requests, and to which more memory is recommended.
 func sized(change func(*observed.Cluster)) *observed.Cluster {
 	o := observedtest.Trio(func(o *observed.Cluster) {
 		o.Cluster.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}

@@ -28,7 +28,7 @@ func Unsettled(o *observed.Cluster, ordinal int) string {
 		_, message := InstanceTrouble(o, ordinal)
 		return message
 	case agent == nil:
-		return fmt.Sprintf("The agent of %s doesn't answer.", name)
+		return fmt.Sprintf("The agent of %s doesn't respond.", name)
 	case agent.State != agentapi.StateRunning:
 		_, message := agentTrouble(name, agent)
 		return message

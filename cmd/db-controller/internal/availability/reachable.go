@@ -24,7 +24,7 @@ func Reachable(o *observed.Cluster) bool {
 	})
 }
 
-// closed says why the primary refuses clients; empty: it doesn't, or its agent doesn't answer.
+// closed says why the primary refuses clients; empty: it doesn't, or its agent doesn't respond.
 func closed(o *observed.Cluster) string {
 	if agent := o.PrimaryAgent(); agent != nil {
 		return agent.Closed

@@ -44,7 +44,7 @@ func InstanceTrouble(o *observed.Cluster, ordinal int) (reason, message string) 
 	agent := o.Agent(ordinal)
 	switch {
 	case agent == nil && observed.PodRuns(pod):
-		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s runs; its agent doesn't answer yet.", pod.Name)
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s runs; its agent doesn't respond yet.", pod.Name)
 	case agent == nil:
 		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being started.", pod.Name)
 	}
@@ -121,7 +121,7 @@ func Unstoppable(o *observed.Cluster) string {
 		case !pod.DeletionTimestamp.IsZero():
 			return fmt.Sprintf("Pod %s is being deleted; nothing is stopped before it has ended.%s", pod.Name, Stuck(o))
 		case workload.NodeLost(pod):
-			return fmt.Sprintf("Node %s of pod %s doesn't answer, so the pod could not be stopped; nothing is stopped before it answers.", pod.Spec.NodeName, pod.Name)
+			return fmt.Sprintf("Node %s of pod %s doesn't respond, so the pod could not be stopped; nothing is stopped before it responds.", pod.Spec.NodeName, pod.Name)
 		}
 	}
 	return ""

@@ -31,7 +31,7 @@ func TestAPodThatWouldNotEndIsNamed(t *testing.T) {
 		"the node of one is lost": {func(o *observed.Cluster) {
 			o.Pods[2].Status.Conditions[0].Status = corev1.ConditionFalse
 			o.Pods[2].Status.Conditions = append(o.Pods[2].Status.Conditions, containers)
-		}, "Node w1 of pod shop-2 doesn't answer", false},
+		}, "Node w1 of pod shop-2 doesn't respond", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(c.change)

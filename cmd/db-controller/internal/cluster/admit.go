@@ -21,7 +21,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 )
 
-// policy looks for one thing that stands in the way and that only a person can change. refused is empty: go on.
+// policy looks for one thing that stands in the way and that only a person can change. refused is empty: continue.
 type policy func(o *observed.Cluster, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
@@ -101,7 +101,7 @@ func imagesMountable(o *observed.Cluster, _ manager.Images) (string, string) {
 		"Howdah's chart; if not, remove extensionImages, and set spec.image to an image that has the extensions."
 }
 
-// namesFree: nothing that the cluster can't go on without is somebody else's already. Of a cluster that this process has begun, most
+// namesFree: nothing that the cluster can't continue without is somebody else's already. Of a cluster that this process has begun, most
 // of that is only known when creating it meets what is there, ahead of the first volume.
 func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Live)) {

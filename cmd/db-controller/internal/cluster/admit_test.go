@@ -80,7 +80,7 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			o.Cluster.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "etl", Role: v1alpha1.ServicePrimary}}
 			o.Live["Service/shop-etl"] = observed.Named(&corev1.Service{}, "shop-etl")
 		}, "", ""},
-		"somebody else's Service for replicas, which a cluster that runs goes on without": {func(o *observed.Cluster) {
+		"somebody else's Service for replicas, which a cluster that runs continues without": {func(o *observed.Cluster) {
 			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
 		}, "", ""},
 		"somebody else's Service for replicas, before anything runs": {func(o *observed.Cluster) {

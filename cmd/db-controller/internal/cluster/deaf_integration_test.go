@@ -41,7 +41,7 @@ func TestNoClusterWaitsForTheDeafAgentOfAnother(t *testing.T) {
 	})
 }
 
-// awaitUnheard changes a cluster whose agent doesn't answer, which is done all the same.
+// awaitUnheard changes a cluster whose agent doesn't respond, which is done all the same.
 func (l *lab) awaitUnheard(name string) {
 	l.Helper()
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: name}}

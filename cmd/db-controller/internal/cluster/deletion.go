@@ -26,7 +26,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed.Cluster) f
 
 // whileNamespaceLasts runs steps that keep the cluster going until its last backup is there, or its volume lock is released. In a namespace
 // that is being deleted nothing can be created, so neither a missing object of the cluster nor a Backup nor a Job comes any more, and the
-// pods and volumes go whatever is waited for here: the deletion goes on without them.
+// pods and volumes go whatever is waited for here: the deletion continues without them.
 func whileNamespaceLasts(goOn steps) flow.Step[*observed.Cluster] {
 	return func(ctx context.Context, o *observed.Cluster) flow.Outcome {
 		outcome := flow.Run(ctx, o, goOn...)

@@ -37,7 +37,7 @@ func (l *lab) deleteNamespace() {
 	}
 }
 
-// TestTheDeletionOfANamespaceEnds: neither the final backup nor what the cluster would go on with until then can be created any more.
+// TestTheDeletionOfANamespaceEnds: neither the final backup nor what the cluster would continue with until then can be created any more.
 func TestTheDeletionOfANamespaceEnds(t *testing.T) {
 	const finalizer = "example.com/upgrade"
 	for name, c := range map[string]struct{ locked, archived bool }{

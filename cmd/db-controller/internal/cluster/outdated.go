@@ -21,7 +21,7 @@ import (
 )
 
 // heedVolumes stops before anything is touched when a volume has seen a later adoption than the status: then the status comes from a
-// backup of etcd, and what it says of the data is of no worth. It goes on when a person has decided which data to run.
+// backup of etcd, and what it says of the data is of no worth. It continues when a person has decided which data to run.
 func (r *Reconciler) heedVolumes(_ context.Context, o *observed.Cluster) flow.Outcome {
 	ahead := volumesAhead(o)
 	if len(ahead) == 0 {
@@ -36,11 +36,11 @@ func (r *Reconciler) heedVolumes(_ context.Context, o *observed.Cluster) flow.Ou
 		outcome.After = pace.UnknownInterval // what agents say is not watched
 		return outcome
 	}
-	return flow.Save(v1alpha1.ReasonApplying, fmt.Sprintf("The cluster continues with data generation %s of %s, as the annotation %s asks.",
+	return flow.Save(v1alpha1.ReasonApplying, fmt.Sprintf("The cluster continues with data generation %s of %s, as the annotation %s requests.",
 		chosen.generation, chosen.instance, v1alpha1.AnnotationRunData))
 }
 
-// stillOutdated stops also while an agent doesn't answer, if it was known before that a volume is ahead: silence takes nothing back.
+// stillOutdated stops also while an agent doesn't respond, if it was known before that a volume is ahead: silence takes nothing back.
 func stillOutdated(o *observed.Cluster) flow.Outcome {
 	ready := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != v1alpha1.ReasonStatusOutdated || o.Unheard(running) == "" {

@@ -53,14 +53,14 @@ func TestAStatusThatIsOlderThanTheVolumesChangesNothingUntilAPersonDecides(t *te
 	}
 }
 
-// Silence takes nothing back: an agent that doesn't answer for a moment may be the only one that knows of the later adoption.
+// Silence takes nothing back: an agent that doesn't respond for a moment may be the only one that knows of the later adoption.
 func TestAnOutdatedStatusStaysSoWhileAnAgentIsSilent(t *testing.T) {
 	r := &Reconciler{}
 	for name, c := range map[string]struct {
 		change func(*observed.Cluster)
 		kind   flow.Kind
 	}{
-		"those that know don't answer": {func(o *observed.Cluster) { delete(o.Agents, "shop-0"); delete(o.Agents, "shop-1") }, flow.KindStop},
+		"those that know don't respond": {func(o *observed.Cluster) { delete(o.Agents, "shop-0"); delete(o.Agents, "shop-1") }, flow.KindStop},
 		"it wasn't known": {func(o *observed.Cluster) {
 			delete(o.Agents, "shop-0")
 			delete(o.Agents, "shop-1")

@@ -108,7 +108,7 @@ func (p parts) untilBackedUp() steps {
 	return slices.Concat(p.components(), p.run(), steps{volumegrant.AwaitRelease, finalbackup.Request, finalbackup.Await})
 }
 
-// deletion is the way out. Until the last backup is there the cluster goes on as before.
+// deletion is the way out. Until the last backup is there the cluster continues as before.
 func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 	switch {
 	case disconnect.TakingOver(o) && !o.Begun():
@@ -128,7 +128,7 @@ func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 	})
 }
 
-// release is the way out without the database. It goes on as before while somebody still needs the PostgresCluster.
+// release is the way out without the database. It continues as before while somebody still needs the PostgresCluster.
 func (r *Reconciler) release(p parts, o *observed.Cluster) steps {
 	plan := steps{r.keepOrder}
 	if disconnect.TakingOver(o) {

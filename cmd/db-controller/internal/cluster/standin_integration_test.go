@@ -40,7 +40,7 @@ type standIn struct {
 	initRuns bool
 	// answer changes what agents say.
 	answer func(*agentapi.Status)
-	// silent agents don't answer.
+	// silent agents don't respond.
 	silent bool
 	// deaf are clusters whose agents accept connections and never answer.
 	deaf map[string]bool

@@ -35,7 +35,7 @@ func passwordRevision(o *observed.Cluster) string {
 }
 
 // store is where the cluster archives to; nil: nowhere. Of a repository that is gone the last that was known stays: the
-// database goes on, and WAL waits on the volume instead of being thrown away.
+// database continues, and WAL waits on the volume instead of being thrown away.
 func store(o *observed.Cluster) *objstore.Config {
 	switch {
 	case o.Cluster.Spec.Archive == nil:

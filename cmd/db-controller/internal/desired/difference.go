@@ -68,7 +68,7 @@ func mayWait(o *observed.Cluster, pod *corev1.Pod, pending []string, started tim
 // WaitsForRestart says whether what is pending in an instance comes with the next restart, whenever that is.
 func WaitsForRestart(o *observed.Cluster, instance *v1alpha1.InstanceStatus) bool {
 	ordinal, started := o.Names.Ordinal(instance.Name), time.Unix(0, 0)
-	if agent := o.Agent(ordinal); agent != nil { // one that doesn't answer for a moment changes nothing
+	if agent := o.Agent(ordinal); agent != nil { // one that doesn't respond for a moment changes nothing
 		started = agent.StartedAt
 	}
 	return mayWait(o, o.Pod(ordinal), instance.PendingRestart, started)

@@ -57,7 +57,7 @@ func Obstacle(o *observed.Cluster) string {
 // unheard says why no agent has said so yet.
 func unheard(o *observed.Cluster) string {
 	if pod := o.Unheard(observed.PodReady); pod != "" {
-		return fmt.Sprintf("The agent of pod %s doesn't answer: check that NetworkPolicies let the db-controller connect to it.", pod)
+		return fmt.Sprintf("The agent of pod %s doesn't respond: check that NetworkPolicies let the db-controller connect to it.", pod)
 	}
 	_, message := availability.NotServing(o)
 	return message

@@ -100,11 +100,11 @@ func TestARecordedReleaseIsFinishedWhateverTheSpecSays(t *testing.T) {
 	o.Cluster.Spec.DeletionPolicy.Database = v1alpha1.DatabaseOrphan
 	o.Operation = "Upgrade to-18"
 	if !Wanted(o) || !strings.Contains(Obstacle(o), "Upgrade to-18") {
-		t.Errorf("an Upgrade goes on: %s", Obstacle(o))
+		t.Errorf("an Upgrade continues: %s", Obstacle(o))
 	}
 	o.Cluster.Status.SystemIdentifier, o.Agents = "", nil // it serves, although no agent was ever heard
 	o.Pod(0).Labels[v1alpha1.LabelRole] = string(v1alpha1.RolePrimary)
-	if !Wanted(o) || !strings.Contains(Obstacle(o), "The agent of pod shop-0 doesn't answer") {
+	if !Wanted(o) || !strings.Contains(Obstacle(o), "The agent of pod shop-0 doesn't respond") {
 		t.Errorf("its agents are silent: %s", Obstacle(o))
 	}
 	o.Cluster.Status.SystemIdentifier = "7"

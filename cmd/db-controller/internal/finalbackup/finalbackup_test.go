@@ -12,7 +12,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 )
 
-// The final backup may be hours old when a db-controller goes on with the deletion: what was written since is in WAL alone.
+// The final backup may be hours old when a db-controller continues with the deletion: what was written since is in WAL alone.
 func TestNothingIsStoppedWhileWALSinceTheFinalBackupIsNotArchived(t *testing.T) {
 	failing := func(o *observed.Cluster) {
 		o.Agents["shop-0"].Archive.FailingSince, o.Agents["shop-0"].Archive.Error = o.Now.Add(-time.Hour), "access denied"
@@ -36,7 +36,7 @@ func TestNothingIsStoppedWhileWALSinceTheFinalBackupIsNotArchived(t *testing.T) 
 			c.change(o)
 		})
 		if Due(o) != c.due {
-			t.Errorf("%s: the cluster goes on: %v", name, !c.due)
+			t.Errorf("%s: the cluster continues: %v", name, !c.due)
 		}
 		if outcome := Await(t.Context(), o); c.due && (outcome.Finished() || !strings.Contains(outcome.Message, "access denied") || !strings.Contains(outcome.Message, "finalBackup: false")) {
 			t.Errorf("%s: %+v", name, outcome)

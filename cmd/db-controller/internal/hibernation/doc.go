@@ -1,2 +1,2 @@
-// Package hibernation says when all instances are stopped because spec.hibernate asks for it, and waits until they are.
+// Package hibernation says when all instances are stopped because spec.hibernate requests it, and waits until they are.
 package hibernation

@@ -22,7 +22,7 @@ func Hibernating(o *observed.Cluster) bool {
 
 func endangered(o *observed.Cluster) bool { return !o.IdleSet() && availability.Endangered(o) != "" }
 
-const Message = "All instances are stopped, and their volumes are kept, as spec.hibernate asks."
+const Message = "All instances are stopped, and their volumes are kept, as spec.hibernate requests."
 
 // AwaitWaking ends the pass of a cluster that sleeps.
 func AwaitWaking(_ context.Context, o *observed.Cluster) flow.Outcome {
@@ -42,11 +42,11 @@ func AwaitWaking(_ context.Context, o *observed.Cluster) flow.Outcome {
 func Condition(o *observed.Cluster) condition.Finding {
 	switch {
 	case o.Cluster.Spec.Hibernate && endangered(o):
-		return condition.False(v1alpha1.ReasonClaimDeleted, "The cluster is not stopped, although spec.hibernate asks for it: "+availability.Endangered(o))
+		return condition.False(v1alpha1.ReasonClaimDeleted, "The cluster is not stopped, although spec.hibernate requests it: "+availability.Endangered(o))
 	case !Hibernating(o):
 		return condition.Finding{}
 	case !o.Stopped():
-		return condition.False(v1alpha1.ReasonApplying, "PostgreSQL is being stopped, as spec.hibernate asks."+availability.Stuck(o))
+		return condition.False(v1alpha1.ReasonApplying, "PostgreSQL is being stopped, as spec.hibernate requests."+availability.Stuck(o))
 	}
 	return condition.True(v1alpha1.ReasonHibernated, Message)
 }

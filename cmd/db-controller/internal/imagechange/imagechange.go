@@ -91,7 +91,7 @@ func takenBack(o *observed.Cluster) bool {
 }
 
 // Change takes over another image once a pod without a volume has shown that it can run the cluster. Until then, and if it
-// can't, everything goes on in the image that runs: no other step waits for it.
+// can't, everything continues in the image that runs: no other step waits for it.
 func (s *Steps) Change(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	status := &o.Cluster.Status
 	wanted, automatic := wantedImage(o)

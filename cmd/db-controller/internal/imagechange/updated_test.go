@@ -75,7 +75,7 @@ func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
 				t.Errorf("pending: %+v", pending)
 			}
 			if about := Condition(o); about.Reason != "" && o.Cluster.Spec.Image == "" {
-				t.Errorf("spec asks for nothing, and it is not up to date: %+v", about)
+				t.Errorf("spec requests nothing, and it is not up to date: %+v", about)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package minorupdate says which image of the suite a cluster is to be updated to, and when an update may go on that nobody has asked for.
+// Package minorupdate says which image of the suite a cluster is to be updated to, and when an update may continue that nobody has asked for.
 package minorupdate
 
 import (
@@ -41,14 +41,14 @@ func Invalid(o *observed.Cluster) string {
 	return ""
 }
 
-// Earliest is when an automatic update may go on: now, or once it is not too early and the window is open. Zero: never, because the
+// Earliest is when an automatic update may continue: now, or once it is not too early and the window is open. Zero: never, because the
 // window is invalid.
 func Earliest(o *observed.Cluster) time.Time {
 	earliest, _ := updatewindow.Earliest(&o.Cluster.Spec, o.Now) // zero with an error
 	return earliest
 }
 
-// Hold says why no automatic update goes on now, not even one that has begun; empty: one may.
+// Hold says why no automatic update continues now, not even one that has begun; empty: one may.
 func Hold(o *observed.Cluster) string {
 	failover := o.Cluster.Spec.Failover
 	switch earliest := Earliest(o); {
@@ -79,7 +79,7 @@ func Obstacle(o *observed.Cluster) string {
 	case change != nil:
 		return fmt.Sprintf("It waits until the change to %s has reached every instance.", change.To)
 	case primary < 0 || o.Reach() != o.Wanted():
-		return "It waits until all instances that spec asks for run, with a primary."
+		return "It waits until all instances that spec requests run, with a primary."
 	}
 	for ordinal := range o.Wanted() {
 		if why := availability.Unsettled(o, ordinal); why != "" {

@@ -9,7 +9,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Conflict says of an object, by its key, that it is somebody else's and in the way; empty: it isn't. A cluster goes on without what is
+// Conflict says of an object, by its key, that it is somebody else's and in the way; empty: it isn't. A cluster continues without what is
 // Dispensable.
 func Conflict(o *Cluster, key string) string {
 	object := o.Live[key]
@@ -20,14 +20,14 @@ func Conflict(o *Cluster, key string) string {
 	taken := fmt.Sprintf("%s %s already exists and belongs to somebody else, so it is not touched. ", kind, name)
 	switch {
 	case kind == "Service" && additional(o, name):
-		return taken + "Delete it, or use another name in spec.services.additional; everything else goes on without it."
+		return taken + "Delete it, or use another name in spec.services.additional; everything else continues without it."
 	case Dispensable(o, key):
-		return taken + "Delete it; everything else goes on without it."
+		return taken + "Delete it; everything else continues without it."
 	}
 	return taken + "Delete it, or create the cluster under another name."
 }
 
-// Dispensable says whether a cluster goes on without an object where its name is taken. One that has not begun yet does so only without an
+// Dispensable says whether a cluster continues without an object where its name is taken. One that has not begun yet does so only without an
 // additional Service, whose name is easily changed, and without a PodMonitor.
 func Dispensable(o *Cluster, key string) bool {
 	kind, name, _ := strings.Cut(key, "/")
@@ -46,7 +46,7 @@ func Dispensable(o *Cluster, key string) bool {
 	return kind == "NetworkPolicy" || kind == "PodDisruptionBudget"
 }
 
-// PassedOver are the objects that the cluster goes on without, as somebody else has their names: a sentence for each, in order.
+// PassedOver are the objects that the cluster continues without, as somebody else has their names: a sentence for each, in order.
 func PassedOver(o *Cluster) (conflicts []string) {
 	for _, key := range slices.Sorted(maps.Keys(o.Live)) {
 		if Passes(o, key) && !strings.HasPrefix(key, "PodMonitor/") { // that has a condition of its own
@@ -56,7 +56,7 @@ func PassedOver(o *Cluster) (conflicts []string) {
 	return conflicts
 }
 
-// Passes says that the cluster goes on without an object, as somebody else has its name.
+// Passes says that the cluster continues without an object, as somebody else has its name.
 func Passes(o *Cluster, key string) bool {
 	object := o.Live[key]
 	return object != nil && Foreign(object, o.Cluster) && Dispensable(o, key)

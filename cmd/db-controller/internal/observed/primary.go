@@ -38,7 +38,7 @@ func termOf(agent *agentapi.Status) int64 {
 	return agent.Election.Term
 }
 
-// labelledPrimary is a ready pod with the label of a primary, whose agent doesn't answer us. Of several it is the
+// labelledPrimary is a ready pod with the label of a primary, whose agent doesn't respond us. Of several it is the
 // previous primary.
 func (o *Cluster) labelledPrimary() int {
 	found := -1
@@ -58,7 +58,7 @@ func (o *Cluster) labelledPrimary() int {
 // PrimaryPod is the pod of the primary; nil: there is none.
 func (o *Cluster) PrimaryPod() *corev1.Pod { return o.Pod(o.Primary()) }
 
-// PrimaryAgent is the state of the primary's agent; nil: there is none, or it doesn't answer.
+// PrimaryAgent is the state of the primary's agent; nil: there is none, or it doesn't respond.
 func (o *Cluster) PrimaryAgent() *agentapi.Status { return o.Agent(o.Primary()) }
 
 // DataInstance is the ordinal of the instance whose volume has every commit that was acknowledged.

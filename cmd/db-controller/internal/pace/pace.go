@@ -1,6 +1,6 @@
 // Package pace bundles small changes of a status into few writes, and lets no decision wait.
 //
-// A decision, and a condition that becomes true or false, are written at once. News of how something goes on wait for more of
+// A decision, and a condition that becomes true or false, are written at once. News of how something continues wait for more of
 // them, so that several are one write: another reason for the same status, a message, how many instances are ready, on which
 // node a pod is, how far a clone has come, what an agent says of its instance.
 package pace

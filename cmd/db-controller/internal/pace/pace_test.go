@@ -22,7 +22,7 @@ func TestNewsOfHowSomethingGoesOnWait(t *testing.T) {
 		"nothing":                       {func(*v1alpha1.PostgresClusterStatus) {}, 0},
 		"a message":                     {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Message = "b" }, Patience},
 		"a node":                        {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Node = "w1" }, Patience},
-		"how a clone goes on":           {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, Patience},
+		"how a clone continues":         {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, Patience},
 		"a replica that is ready":       {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Ready, s.ReadyInstances = true, 2 }, Patience},
 		"a reason":                      {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Reason = v1alpha1.ReasonElecting }, Patience},
 		"a condition that is true now":  {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Status = metav1.ConditionTrue }, 0},

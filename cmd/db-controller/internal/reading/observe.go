@@ -49,7 +49,7 @@ func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 	return nil
 }
 
-// moves says whether instances have other volumes than spec asks for, and may move to such.
+// moves says whether instances have other volumes than spec requests, and may move to such.
 func moves(o *observed.Cluster) bool {
 	if move := o.Cluster.Status.StorageMove; move != nil && move.State != v1alpha1.StorageMoveCompleted {
 		return true

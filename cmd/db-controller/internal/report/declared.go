@@ -21,7 +21,7 @@ func reportDeclared(o *observed.Cluster, conditions map[string]condition.Finding
 	before := meta.FindStatusCondition(*known, v1alpha1.ConditionRolesAndDatabasesReady)
 	found := Declared(o)
 	if found.Reason == v1alpha1.ReasonApplying && before != nil && before.ObservedGeneration == o.Cluster.Generation {
-		return // an agent that doesn't answer for a moment, or a new primary, changes nothing
+		return // an agent that doesn't respond for a moment, or a new primary, changes nothing
 	}
 	conditions[v1alpha1.ConditionRolesAndDatabasesReady] = found
 }

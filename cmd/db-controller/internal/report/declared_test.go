@@ -49,7 +49,7 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 		delete(o.Agents, "shop-0")
 		Write(o, flow.Next)
 		if test.reason == v1alpha1.ReasonNotAsDeclared && meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady).Reason != test.reason {
-			t.Errorf("%s: an agent that doesn't answer for a moment changes it", name)
+			t.Errorf("%s: an agent that doesn't respond for a moment changes it", name)
 		}
 		o.Cluster.Spec.Roles = nil
 		Write(o, flow.Next)

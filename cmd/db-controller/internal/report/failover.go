@@ -42,7 +42,7 @@ func renewal(o *observed.Cluster) string {
 	case election.Renewal == "":
 		return fmt.Sprintf(" %s renews the lease at the API server, because its agent is too old for spec.failover.renewal. Replace its pod.", primary.Pod)
 	case len(election.Silent) > 0:
-		return fmt.Sprintf(" %s renews the lease at the API server, because it gets no answer to its datagrams from %s. Let UDP port %d through between the "+
+		return fmt.Sprintf(" %s renews the lease at the API server, because it gets no response to its datagrams from %s. Let UDP port %d through between the "+
 			"pods of the cluster, and replace pods of an earlier version of the suite.", primary.Pod, strings.Join(election.Silent, " and "), agentapi.AgentPort)
 	}
 	return fmt.Sprintf(" %s renews the lease at the API server until all members have answered its datagrams for some seconds.", primary.Pod)

@@ -27,7 +27,7 @@ func TestTheConditionSaysHowThePrimaryKeepsItsLease(t *testing.T) {
 		"it isn't asked for":     {func(o *observed.Cluster) { o.Cluster.Spec.Failover = &v1alpha1.Failover{} }, "Another instance takes over when the primary fails."},
 		"all members answer":     {keeps(agentapi.RenewalMembers), "shop-0 renews the lease through its members."},
 		"they have yet to":       {keeps(agentapi.RenewalAPIServer), "until all members have answered its datagrams for some seconds."},
-		"some are silent":        {keeps(agentapi.RenewalAPIServer, "shop-1", "shop-2"), "it gets no answer to its datagrams from shop-1 and shop-2. Let UDP port 8443 through"},
+		"some are silent":        {keeps(agentapi.RenewalAPIServer, "shop-1", "shop-2"), "it gets no response to its datagrams from shop-1 and shop-2. Let UDP port 8443 through"},
 		"the agent is too old":   {keeps(""), "because its agent is too old for spec.failover.renewal. Replace its pod."},
 		"the primary is unknown": {observedtest.All(keeps(""), func(o *observed.Cluster) { o.Agents["shop-0"].Election = nil }), "when the primary fails."},
 	} {

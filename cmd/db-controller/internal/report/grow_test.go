@@ -87,6 +87,6 @@ func TestWhatIsUsedIsPublishedByThePercent(t *testing.T) {
 	o.Agents = nil
 	Write(o, flow.Next)
 	if o.Cluster.Status.Instances[0].Storage.Used == nil {
-		t.Error("what an agent has said is forgotten when it doesn't answer")
+		t.Error("what an agent has said is forgotten when it doesn't respond")
 	}
 }

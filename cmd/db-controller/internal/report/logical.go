@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// reportLogical says whether clients of logical replication go on after a failover, where spec asks for logical replication and there is
+// reportLogical says whether clients of logical replication continue after a failover, where spec requests logical replication and there is
 // anybody to fail over to.
 func reportLogical(o *observed.Cluster, conditions map[string]condition.Finding) {
 	parameters := map[string]string{}
@@ -39,7 +39,7 @@ func awaitsLogical(o *observed.Cluster) bool {
 func logicalSlots(major int, parameters map[string]string) condition.Finding {
 	switch {
 	case postgres.KeepsFailoverSlots(major, parameters):
-		return condition.True(v1alpha1.ReasonEnabled, "Replicas copy the logical slots that were created with failover, and their clients go on after a failover.")
+		return condition.True(v1alpha1.ReasonEnabled, "Replicas copy the logical slots that were created with failover, and their clients continue after a failover.")
 	case postgres.KeepsFailoverSlots(major, map[string]string{"wal_level": "logical"}):
 		return condition.False(v1alpha1.ReasonParameterOff, "Logical slots are lost in a failover, because hot_standby_feedback or sync_replication_slots is off: "+
 			"remove it from spec.postgresql.parameters.")

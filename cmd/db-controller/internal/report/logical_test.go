@@ -18,7 +18,7 @@ func TestTheConditionSaysWhetherLogicalSlotsSurviveAFailover(t *testing.T) {
 		parameters       map[string]string
 		reason, message  string
 	}{
-		"replicas have copies":      {18, 3, map[string]string{"wal_level": "logical"}, "Enabled", "their clients go on after a failover."},
+		"replicas have copies":      {18, 3, map[string]string{"wal_level": "logical"}, "Enabled", "their clients continue after a failover."},
 		"the version is too low":    {16, 3, map[string]string{"wal_level": "logical"}, "VersionTooLow", "upgrade to 17 or later."},
 		"there is no feedback":      {18, 3, map[string]string{"wal_level": "logical", "hot_standby_feedback": "off"}, "ParameterOff", "remove it from spec.postgresql.parameters."},
 		"nobody asks for it":        {18, 3, nil, "", ""},

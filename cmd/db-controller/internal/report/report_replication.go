@@ -14,7 +14,7 @@ import (
 )
 
 // replicated says whether every replica follows the primary and could take over. It goes by what is published: an agent
-// that doesn't answer for a moment changes nothing.
+// that doesn't respond for a moment changes nothing.
 func replicated(o *observed.Cluster) condition.Finding {
 	status := &o.Cluster.Status
 	if hibernation.Hibernating(o) {
@@ -129,7 +129,7 @@ func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus)
 	return condition.Finding{}
 }
 
-// overdue: what a replica lacks is not only what the primary wrote a moment ago. Where its agent doesn't answer, status counts.
+// overdue: what a replica lacks is not only what the primary wrote a moment ago. Where its agent doesn't respond, status counts.
 func overdue(o *observed.Cluster, agent *agentapi.Status) bool {
 	return agent == nil || agent.Replication == nil || agent.Replication.Overdue() >= availability.MaxLag(o)
 }

@@ -42,7 +42,7 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"an error elsewhere shows in up to date":          {v1alpha1.ConditionUpToDate, nil, flow.Stop("NameConflict", "x"), says{"False", "NameConflict", "x"}},
 		"a name that is taken shows in up to date": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
-		}, flow.Next, says{"False", "NameConflict", "Service shop-ro already exists and belongs to somebody else, so it is not touched. Delete it; everything else goes on without it."}},
+		}, flow.Next, says{"False", "NameConflict", "Service shop-ro already exists and belongs to somebody else, so it is not touched. Delete it; everything else continues without it."}},
 		"and beside what is being changed": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
 			o.Pods = nil
@@ -69,8 +69,8 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 			observedtest.NotReady(o)
 			o.Agents["shop-0"].State, o.Agents["shop-0"].Message = agentapi.StateFailed, "the disk is full"
 		}, flow.Next, says{"False", "Unavailable", "the disk is full"}},
-		"an agent that doesn't answer yet": {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.NotReady(o); o.Agents = nil }, flow.Next,
-			says{"False", "Starting", "its agent doesn't answer yet"}},
+		"an agent that doesn't respond yet": {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.NotReady(o); o.Agents = nil }, flow.Next,
+			says{"False", "Starting", "its agent doesn't respond yet"}},
 		"a deletion that waits keeps it ready": {v1alpha1.ConditionReady, nil, flow.Wait("AwaitingFinalBackup", "z"), says{"True", "AwaitingFinalBackup", "z"}},
 
 		"all is current": {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},

@@ -30,7 +30,7 @@ func reportSlots(o *observed.Cluster, conditions map[string]condition.Finding) {
 	before := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReplicationSlotsReady)
 	found := Slots(o)
 	if found.Reason == v1alpha1.ReasonApplying && before != nil && before.ObservedGeneration == o.Cluster.Generation {
-		return // an agent that doesn't answer for a moment, or a new primary, changes nothing
+		return // an agent that doesn't respond for a moment, or a new primary, changes nothing
 	}
 	conditions[v1alpha1.ConditionReplicationSlotsReady] = found
 }

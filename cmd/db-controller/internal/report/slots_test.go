@@ -50,7 +50,7 @@ func TestTheStatusSaysWhatBecameOfEachDeclaredSlot(t *testing.T) {
 		}
 		delete(o.Agents, "shop-0")
 		if _, after, _ := reported(); after != reason || len(o.Cluster.Status.ReplicationSlots) != 1 {
-			t.Errorf("%s: an agent that doesn't answer for a moment changes it", name)
+			t.Errorf("%s: an agent that doesn't respond for a moment changes it", name)
 		}
 		o.Cluster.Spec.ReplicationSlots = nil
 		Write(o, flow.Next)

@@ -23,7 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// upToDate says whether what runs is what spec asks for.
+// upToDate says whether what runs is what spec requests.
 func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 	if !o.Begun() {
 		return condition.False(v1alpha1.ReasonApplying, "Nothing runs yet.")
@@ -41,7 +41,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 	return withConflicts(o, condition.True(v1alpha1.ReasonCurrent, "Everything in spec is in effect."+withNextRestart(o)))
 }
 
-// withConflicts adds what the cluster goes on without, as somebody else has its name.
+// withConflicts adds what the cluster continues without, as somebody else has its name.
 func withConflicts(o *observed.Cluster, found condition.Finding) condition.Finding {
 	conflicts := strings.Join(observed.PassedOver(o), " ")
 	switch {
@@ -142,14 +142,14 @@ func replacement(o *observed.Cluster, ordinal int, changes string) condition.Fin
 	case !imagechange.AwaitsUpdate(o, ordinal) && restartwindow.Wait(o) != "":
 		return condition.False(v1alpha1.ReasonApplying, message+restartwindow.Wait(o))
 	case imagechange.AwaitsUpdate(o, ordinal) && hold != "":
-		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not go on: "+hold)
+		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not continue: "+hold)
 	case o.RolloutWait != "":
 		return condition.False(v1alpha1.ReasonRestartPending, message+" "+o.RolloutWait)
 	}
 	return condition.False(v1alpha1.ReasonApplying, message)
 }
 
-// configurationPending goes by what the agents have said last: one that doesn't answer for a moment changes nothing.
+// configurationPending goes by what the agents have said last: one that doesn't respond for a moment changes nothing.
 func configurationPending(o *observed.Cluster) condition.Finding {
 	for _, instance := range o.Cluster.Status.Instances {
 		if instance.ConfigHash != desired.AgentConfig(o).Hash() {

@@ -20,7 +20,7 @@ func isStopping(locks []v1alpha1.VolumeLock) bool {
 }
 
 // reportWritten publishes how much was written since the data generation was adopted, for as long as somebody may want the previous one
-// back. What a primary says that doesn't answer at the moment stays.
+// back. What a primary says that doesn't respond at the moment stays.
 func reportWritten(o *observed.Cluster) {
 	status := &o.Cluster.Status
 	if status.PreviousDataGeneration == "" {

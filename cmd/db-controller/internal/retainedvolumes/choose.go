@@ -148,7 +148,7 @@ func (s *set) targetFits() string {
 	switch {
 	case target == nil:
 		return fmt.Sprintf("PersistentVolumeClaim data-%s doesn't exist, the volume of the instance that was primary last. Only that is known to have every commit. "+
-			"If it is lost for good, choose the instance to go on with, and lose what only %[1]s had. %s",
+			"If it is lost for good, choose the instance to continue with, and lose what only %[1]s had. %s",
 			s.target, again("spec.bootstrap.volumes.instance: %s", s.example()))
 	case target.Ordinal >= s.wanted:
 		return fmt.Sprintf("The cluster must start from %s, but spec.instances is only %d. Set spec.instances to at least %d; it can be reduced "+
@@ -174,7 +174,7 @@ func (s *set) of(instance string) *volumeOf {
 func (s *set) used() string {
 	for _, v := range s.volumes {
 		if v.UsedBy != "" {
-			return fmt.Sprintf("Pod %s uses PersistentVolumeClaim %s. The cluster begins with it when that pod has ended; delete it if nobody needs it.", v.UsedBy, v.Claim.Name)
+			return fmt.Sprintf("Pod %s uses PersistentVolumeClaim %s. The cluster begins with it when that pod has ended; delete it if it is no longer needed.", v.UsedBy, v.Claim.Name)
 		}
 	}
 	return ""

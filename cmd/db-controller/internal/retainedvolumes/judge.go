@@ -41,7 +41,7 @@ func (s *set) readable(target *volumeOf) string {
 // orAnother is what a person may decide.
 func (s *set) orAnother() string {
 	const loses = "commits that only this volume has are lost then."
-	return fmt.Sprintf("If it can't be repaired, restore a backup, or go on with another instance; %s %s", loses, again("spec.bootstrap.volumes.instance: %s", s.other()))
+	return fmt.Sprintf("If it can't be repaired, restore a backup, or continue with another instance; %s %s", loses, again("spec.bootstrap.volumes.instance: %s", s.other()))
 }
 
 // other is an instance that a person may name instead.
@@ -89,7 +89,7 @@ func (s *set) latestData(target *volumeOf) string {
 	return ""
 }
 
-// complete: the volume of the last primary has what it had when the cluster was deleted. A person may go on with less.
+// complete: the volume of the last primary has what it had when the cluster was deleted. A person may continue with less.
 func (s *set) complete(target *volumeOf) string {
 	found := target.result
 	if s.person != "" || s.record == nil || !found.Position.Before(s.record.Position) {
@@ -99,7 +99,7 @@ func (s *set) complete(target *volumeOf) string {
 		return "" // it was promoted, and had yet to write a checkpoint
 	}
 	return fmt.Sprintf("The volume of %s ends at %s, but it had reached %s when the cluster was deleted: it was rolled back, for example to a snapshot. "+
-		"Bring the later volume back, or go on with what there is. %s", target.instance, place(found.Position), place(s.record.Position),
+		"Bring the later volume back, or continue with what there is. %s", target.instance, place(found.Position), place(s.record.Position),
 		again("spec.bootstrap.volumes.instance: %s", target.instance))
 }
 
@@ -112,7 +112,7 @@ func (s *set) ahead(target *volumeOf) string {
 		}
 		if other.Timeline > found.Timeline || other.Timeline == found.Timeline && other.Primary && found.Position.Before(other.Position) {
 			return fmt.Sprintf("%s was primary last according to the annotations of the PersistentVolumeClaims, but the volume of %s is ahead of its volume: it ends at %s and "+
-				"knows of timeline %d, the other one ends at %s and knows of timeline %d. Choose the instance to go on with. %s",
+				"knows of timeline %d, the other one ends at %s and knows of timeline %d. Choose the instance to continue with. %s",
 				target.instance, v.instance, place(other.Position), other.Timeline, place(found.Position), found.Timeline,
 				again("spec.bootstrap.volumes.instance: %s", v.instance))
 		}

@@ -130,7 +130,7 @@ func primaryDamaged(o *observed.Cluster) string {
 	case primary.Checks.RoundEnded.IsZero():
 		return "The check of the primary has not reached all indexes yet."
 	case !primary.Checks.RoundWhole: // by what it skipped, the primary may be the damaged one
-		return "The last check of the primary did not reach all indexes, so nobody knows whether it is whole: see the finding ChecksIncomplete, and check the primary with pg_amcheck."
+		return "The last check of the primary did not reach all indexes, so it is not known whether it is intact: see the finding ChecksIncomplete, and check the primary with pg_amcheck."
 	}
 	return ""
 }

@@ -97,7 +97,7 @@ func refuseByPlan(o *observed.Cluster) string {
 	case o.Deleting():
 		return "The cluster is being deleted."
 	case o.Wanted() == 1:
-		return "There is only one instance, so nobody could take over."
+		return "There is only one instance, so no other instance could take over."
 	}
 	if why := Held(o); why != "" {
 		return why
@@ -144,7 +144,7 @@ func refuseByReplicas(o *observed.Cluster) string {
 		}
 	}
 	if heirs == 0 {
-		return "All replicas are delayed (spec.delayedReplicas), so nobody could take over."
+		return "All replicas are delayed (spec.delayedReplicas), so no other instance could take over."
 	}
 	return ""
 }

@@ -146,7 +146,7 @@ func TestOnlyThePodThatWasRecordedIsDeletedForADrillAndOnlyOnce(t *testing.T) {
 			t.Errorf("it is %s", state)
 		}
 		if outcome := steps.CauseFault(t.Context(), o); !outcome.Finished() {
-			t.Errorf("it goes on: %+v", outcome)
+			t.Errorf("it continues: %+v", outcome)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestADrillsSwitchoverEndsWithAnotherPrimaryOrIsRefused(t *testing.T) {
 		change func(*observed.Cluster)
 		state  v1alpha1.ClusterFailoverDrillState
 	}{
-		"it goes on":                  {said(agentapi.SwitchoverRunning, "d"), v1alpha1.FailoverDrillInjecting},
+		"it continues":                {said(agentapi.SwitchoverRunning, "d"), v1alpha1.FailoverDrillInjecting},
 		"the agent refuses":           {said(agentapi.SwitchoverRefused, "d"), v1alpha1.FailoverDrillRefused},
 		"the pod was replaced":        {func(o *observed.Cluster) { o.Pod(0).UID = "new" }, v1alpha1.FailoverDrillRefused},
 		"another instance is primary": {func(o *observed.Cluster) { o.Cluster.Status.FailoverDrill.Instance = "shop-1" }, v1alpha1.FailoverDrillInjected},
@@ -213,7 +213,7 @@ func TestAnAgentIsAskedForAFaultUntilItSaysWhatCameOfIt(t *testing.T) {
 		"it has done that of another":   {said(agentapi.FaultDone, "c"), nil, true, v1alpha1.FailoverDrillInjecting},
 		"it did not accept the request": {func(*observed.Cluster) {}, agentclient.ErrResponse, true, v1alpha1.FailoverDrillInjecting},
 		"it is too old":                 {func(*observed.Cluster) {}, agentclient.ErrUnknownRoute, true, v1alpha1.FailoverDrillRefused},
-		"it goes on":                    {said(agentapi.FaultRunning, "d"), nil, false, v1alpha1.FailoverDrillInjecting},
+		"it continues":                  {said(agentapi.FaultRunning, "d"), nil, false, v1alpha1.FailoverDrillInjecting},
 		"it is done":                    {said(agentapi.FaultDone, "d"), nil, false, v1alpha1.FailoverDrillInjected},
 		"it refuses":                    {said(agentapi.FaultRefused, "d"), nil, false, v1alpha1.FailoverDrillRefused},
 		"it does not respond":           {func(o *observed.Cluster) { delete(o.Agents, "shop-0") }, nil, false, v1alpha1.FailoverDrillInjecting},

@@ -82,9 +82,9 @@ func tooFew(o *observed.Cluster, request *v1alpha1.Reinit) string {
 	sync := o.Cluster.Spec.Synchronous
 	switch {
 	case others == 0:
-		return fmt.Sprintf("%s is the only replica that streams, so nobody could take over from the primary. Wait for another one, or add one (spec.instances).%s", request.Instance, unless)
+		return fmt.Sprintf("%s is the only replica that streams, so no other instance could take over from the primary. Wait for another one, or add one (spec.instances).%s", request.Instance, unless)
 	case sync != nil && others < int(sync.Number):
-		return fmt.Sprintf("Without %s, %d of the replicas stream that spec.synchronous.number: %d asks for. Wait for another one.%s", request.Instance, others, sync.Number, unless)
+		return fmt.Sprintf("Without %s, %d of the replicas stream that spec.synchronous.number: %d requests. Wait for another one.%s", request.Instance, others, sync.Number, unless)
 	}
 	return ""
 }
@@ -99,7 +99,7 @@ func unheard(o *observed.Cluster) bool {
 	return false
 }
 
-// Reinit has the agent of the instance carry out what was admitted, and hears how it goes. While it doesn't answer, the pass goes on:
+// Reinit has the agent of the instance carry out what was admitted, and hears how it goes. While it doesn't respond, the pass continues:
 // its pod may have to be replaced.
 func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	c := cloningOf(o)
@@ -126,7 +126,7 @@ func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	return s.requestReinit(ctx, o, c, ordinal)
 }
 
-// cloning is a clone that is under way: one that spec.reinit asks for, or one that nobody asked for.
+// cloning is a clone that is under way: one that spec.reinit requests, or one that nobody asked for.
 type cloning struct {
 	*v1alpha1.ReinitStatus
 	says string
@@ -142,7 +142,7 @@ func cloningOf(o *observed.Cluster) *cloning {
 	if r := status.Reinit; r != nil && r.State == v1alpha1.ReinitRunning {
 		c := &cloning{ReinitStatus: r, says: cloningMessage(r.Instance)}
 		if request == nil || request.Token != r.Token {
-			c.dropped = "spec.reinit no longer asks for this clone"
+			c.dropped = "spec.reinit no longer requests this clone"
 		}
 		return c
 	}
@@ -188,7 +188,7 @@ func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, c *cloni
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, c.Message)
 }
 
-// unconfirmed waits for the agent for as long as spec asks for the clone, and ten minutes for one that nobody asked for: a person whose
+// unconfirmed waits for the agent for as long as spec requests the clone, and ten minutes for one that nobody asked for: a person whose
 // instance stays away may request that of another one. The agent may have received the request all the same, if only its answer was lost.
 func (c *cloning) unconfirmed(o *observed.Cluster, why string) flow.Outcome {
 	if c.dropped != "" {
@@ -208,5 +208,5 @@ func closeReinit(o *observed.Cluster, status *v1alpha1.ReinitStatus, state v1alp
 }
 
 func cloningMessage(instance string) string {
-	return fmt.Sprintf("%s is cloned again, as spec.reinit asks.", instance)
+	return fmt.Sprintf("%s is cloned again, as spec.reinit requests.", instance)
 }

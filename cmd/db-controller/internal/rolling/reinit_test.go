@@ -117,13 +117,13 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 		asked  int
 		state  v1alpha1.ReinitState
 		says   string
-		passes bool // what follows goes on
+		passes bool // what follows continues
 	}{
-		"it is requested": {nil, nil, 1, v1alpha1.ReinitRunning, "shop-1 is cloned again, as spec.reinit asks.", false},
+		"it is requested": {nil, nil, 1, v1alpha1.ReinitRunning, "shop-1 is cloned again, as spec.reinit requests.", false},
 		"an old request is no answer": {func(o *observed.Cluster) {
 			o.Agents["shop-1"].Reinit = &agentapi.ReinitStatus{Token: "z", State: agentapi.ReinitDone}
 		}, nil, 1, v1alpha1.ReinitRunning, "", false},
-		"it goes on":           {says(agentapi.ReinitRunning, ""), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again, as spec.reinit asks.", false},
+		"it continues":         {says(agentapi.ReinitRunning, ""), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again, as spec.reinit requests.", false},
 		"an attempt failed":    {says(agentapi.ReinitRunning, "Attempt 1 of 3 failed: no route"), nil, 0, v1alpha1.ReinitRunning, "asks. Attempt 1 of 3 failed: no route.", false},
 		"it is done":           {says(agentapi.ReinitDone, "The new copy is g1.c2"), nil, 0, v1alpha1.ReinitDone, "The new copy is g1.c2.", false},
 		"it failed":            {says(agentapi.ReinitFailed, "No room"), nil, 0, v1alpha1.ReinitFailed, "No room.", false},
@@ -134,12 +134,12 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 		"its pod is away, and nobody asks any more": {func(o *observed.Cluster) {
 			observedtest.Lose(o, "shop-1")
 			o.Cluster.Spec.Reinit = nil
-		}, nil, 0, v1alpha1.ReinitRefused, "spec.reinit no longer asks for this clone", false},
+		}, nil, 0, v1alpha1.ReinitRefused, "spec.reinit no longer requests this clone", false},
 		"the agent fails, and another clone is wanted": {func(o *observed.Cluster) { o.Cluster.Spec.Reinit.Token = "b" }, errors.New("503"), 1,
-			v1alpha1.ReinitRefused, "spec.reinit no longer asks for this clone", false},
-		"it goes on, although nobody asks any more": {observedtest.All(says(agentapi.ReinitRunning, ""), func(o *observed.Cluster) { o.Cluster.Spec.Reinit = nil }), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again", false},
-		"it leads meanwhile":                        {func(o *observed.Cluster) { o.Agents["shop-1"].Role, o.Agents["shop-0"].Role = "primary", "replica" }, nil, 0, v1alpha1.ReinitRefused, "shop-1 became the primary meanwhile.", false},
-		"it is removed":                             {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances has no place for shop-1 any more.", false},
+			v1alpha1.ReinitRefused, "spec.reinit no longer requests this clone", false},
+		"it continues, although nobody asks any more": {observedtest.All(says(agentapi.ReinitRunning, ""), func(o *observed.Cluster) { o.Cluster.Spec.Reinit = nil }), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again", false},
+		"it leads meanwhile":                          {func(o *observed.Cluster) { o.Agents["shop-1"].Role, o.Agents["shop-0"].Role = "primary", "replica" }, nil, 0, v1alpha1.ReinitRefused, "shop-1 became the primary meanwhile.", false},
+		"it is removed":                               {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances has no place for shop-1 any more.", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(func(o *observed.Cluster) {

@@ -42,9 +42,9 @@ func TestOneInstanceAtATimeIsTakenDownAndThePrimaryLast(t *testing.T) {
 		"one that lacks only what was written just now isn't": {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) {
 			o.Agents["shop-2"].Replication.LagBytes, o.Agents["shop-2"].Replication.OverdueBytes = 300<<20, new(int64(0))
 		}), MoveReplace, 1, ""},
-		"one that is a little behind isn't":          {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) { o.Agents["shop-2"].Replication.LagBytes = 15 << 20 }), MoveReplace, 1, ""},
-		"an agent that doesn't answer is waited for": {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { delete(o.Agents, "shop-1") }), moveWait, 2, "The agent of shop-1 doesn't answer"},
-		"PostgreSQL that restarts is waited for":     {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { o.Agents["shop-1"].State = agentapi.StateStarting }), moveWait, 2, "PostgreSQL in pod shop-1 is starting"},
+		"one that is a little behind isn't":           {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) { o.Agents["shop-2"].Replication.LagBytes = 15 << 20 }), MoveReplace, 1, ""},
+		"an agent that doesn't respond is waited for": {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { delete(o.Agents, "shop-1") }), moveWait, 2, "The agent of shop-1 doesn't respond"},
+		"PostgreSQL that restarts is waited for":      {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { o.Agents["shop-1"].State = agentapi.StateStarting }), moveWait, 2, "PostgreSQL in pod shop-1 is starting"},
 		"without a primary nobody is taken down": {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) {
 			o.Agents["shop-0"].Role = "replica"
 			o.Agents["shop-1"].Election.Waiting = "shop-0 is ahead"
@@ -55,7 +55,7 @@ func TestOneInstanceAtATimeIsTakenDownAndThePrimaryLast(t *testing.T) {
 		"then on the other":                         {observedtest.WaitsFor("max_connections", "200", "shop-0", "shop-1"), MoveRestart, 1, "max_connections"},
 		"then another becomes primary for it":       {observedtest.WaitsFor("max_connections", "200", "shop-0"), moveSwitch, 1, "max_connections"},
 		"one that is lowered begins at the primary": {observedtest.WaitsFor("max_connections", "50", "shop-0", "shop-1", "shop-2"), MoveRestart, 0, "max_connections"},
-		"and goes on at the replicas":               {observedtest.WaitsFor("max_connections", "50", "shop-1", "shop-2"), MoveRestart, 2, "max_connections"},
+		"and continues at the replicas":             {observedtest.WaitsFor("max_connections", "50", "shop-1", "shop-2"), MoveRestart, 2, "max_connections"},
 		"lowered from what it was": {observedtest.All(func(o *observed.Cluster) {
 			o.Cluster.Status.StandbyLimits = map[string]v1alpha1.ParameterValue{"max_connections": "300"}
 		}, observedtest.WaitsFor("max_connections", "200", "shop-0", "shop-1", "shop-2")), MoveRestart, 0, ""},

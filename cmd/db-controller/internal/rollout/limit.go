@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience is how long a cluster keeps others waiting. One that takes longer is in trouble, which its conditions say, and goes on beside
+// patience is how long a cluster keeps others waiting. One that takes longer is in trouble, which its conditions say, and continues beside
 // the others.
 const patience = 15 * time.Minute
 

@@ -34,7 +34,7 @@ type Steps struct {
 	CanaryNamespaces []string
 }
 
-// Admit records that the cluster begins with a change that takes down what runs. Until it is its turn, everything else goes on.
+// Admit records that the cluster begins with a change that takes down what runs. Until it is its turn, everything else continues.
 func (s *Steps) Admit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	name, status := client.ObjectKeyFromObject(o.Cluster), &o.Cluster.Status
 	switch {

@@ -97,7 +97,7 @@ func TestARolloutEndsOnceAllInstancesAreWell(t *testing.T) {
 		"all are well":               {func(*observed.Cluster) {}, true},
 		"one has yet to be replaced": {observedtest.NewImage(2), false},
 		"one isn't ready":            {func(o *observed.Cluster) { observedtest.Unready(o, 1) }, false},
-		"an agent doesn't answer":    {func(o *observed.Cluster) { delete(o.Agents, "shop-1") }, false},
+		"an agent doesn't respond":   {func(o *observed.Cluster) { delete(o.Agents, "shop-1") }, false},
 		"it hibernates":              {func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, true},
 	} {
 		s, o := steps(t, 1), observedtest.Trio(observedtest.All(func(o *observed.Cluster) { rolls(o.Cluster) }, c.change))

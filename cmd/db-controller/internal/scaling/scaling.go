@@ -45,7 +45,7 @@ func PrimaryStays(o *observed.Cluster) bool {
 }
 
 // MayTakeOver says whether the Lease may name the instance as one that has what was acknowledged. Only its holder knows; where
-// the holder doesn't answer, the Lease may say anything.
+// the holder doesn't respond, the Lease may say anything.
 func MayTakeOver(o *observed.Cluster, instance string) bool {
 	if !o.Electing() {
 		return false

@@ -72,7 +72,7 @@ func (in *Input) Decide() (Kept, condition.Finding) {
 		next.Trust = append(bytes.Clone(next.Trust), found.root...)
 		if !in.Fresh {
 			next.Since = in.Now
-			return next, in.applying(fmt.Sprintf("Instances and clients are told of the CA of Secret %s first.", in.Name))
+			return next, in.applying(fmt.Sprintf("Instances and clients receive the CA of Secret %s first.", in.Name))
 		}
 	}
 	if wait := in.distrust(next); wait != "" && !in.Fresh {
@@ -98,13 +98,13 @@ func (in *Input) withdraw(next Kept) (Kept, condition.Finding) {
 	case len(waiting) > 0:
 		return next, in.applying(fmt.Sprintf("Instances have yet to show Howdah's certificate again: %s. Until then, clients and instances trust the CA of the previous one, too.", phrase.List(waiting)))
 	case len(in.Kept.Pair.Certificate) > 0: // instances are only told of it with this pass
-		return next, in.applying("The servers are told to show Howdah's certificate again.")
+		return next, in.applying("The servers switch back to the certificate that Howdah issued.")
 	}
 	next.Trust, next.Since = nil, time.Time{}
 	return next, condition.Finding{}
 }
 
-// silent are the instances whose agents did not answer: their servers may show what they had.
+// silent are the instances whose agents did not respond: their servers may show what they had.
 func (in *Input) silent() (names []string) {
 	for _, name := range in.Pods {
 		if in.Agents[name] == nil {
@@ -191,7 +191,7 @@ func (in *Input) answering() (names []string) {
 
 func (in *Input) applying(message string) condition.Finding {
 	if message == "" {
-		message = fmt.Sprintf("The servers are told of the certificate of Secret %s.", in.Name)
+		message = fmt.Sprintf("The servers receive the certificate of Secret %s.", in.Name)
 	}
 	return condition.False(v1alpha1.ReasonApplying, message)
 }

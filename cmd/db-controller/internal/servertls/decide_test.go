@@ -301,9 +301,9 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 	}
 	delete(in.Agents, "shop-1") // lost, and it has everything when it starts
 	now = now.Add(Settle)
-	step("a failover goes on", "yet to show the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
+	step("a failover continues", "yet to show the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
 	tell("shop-0", both, moved.Data["tls.crt"])
-	step("one that doesn't answer may show the old one", "The servers show", both, moved.Data["tls.crt"])
+	step("one that doesn't respond may show the old one", "The servers show", both, moved.Data["tls.crt"])
 	in.Pods = []string{"shop-0"}
 	step("the old CA goes when nobody shows it", "The servers show", other.pem(), moved.Data["tls.crt"])
 	step("and that is all", "The servers show", other.pem(), moved.Data["tls.crt"])

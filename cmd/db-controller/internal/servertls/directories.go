@@ -47,7 +47,7 @@ func (d *Directories) Decide(before []byte, agents map[string]*agentapi.Status) 
 }
 
 func (d *Directories) refuse() condition.Finding {
-	const meanwhile = "; until then, logins by ldap go on with the CAs that the servers have"
+	const meanwhile = "; until then, logins by ldap continue with the CAs that the servers have"
 	where, missing := d.key()
 	switch {
 	case !d.Found:

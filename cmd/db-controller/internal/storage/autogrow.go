@@ -17,7 +17,7 @@ import (
 // GrowPause is between two decisions to grow: what the agents say of the larger volume has to be known before the next.
 const GrowPause = time.Minute
 
-// GrowByItself decides that the volumes grow, where spec.storage.autoGrow asks for it. The decision is recorded before
+// GrowByItself decides that the volumes grow, where spec.storage.autoGrow requests it. The decision is recorded before
 // anything is requested of Kubernetes, and is never taken back.
 func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Filling(o) || !mayGrowAgain(o) {

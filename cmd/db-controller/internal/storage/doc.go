@@ -1,5 +1,5 @@
-// Package storage gives each instance a volume of the desired size, lets volumes grow as spec.storage.autoGrow asks, says how full
-// they are, and deletes or leaves them behind as spec.deletionPolicy asks.
+// Package storage gives each instance a volume of the desired size, lets volumes grow as spec.storage.autoGrow requests, says how full
+// they are, and deletes or leaves them behind as spec.deletionPolicy requests.
 package storage
 
 import "howdah.dev/howdah/cmd/db-controller/internal/apply"

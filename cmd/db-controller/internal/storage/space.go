@@ -125,13 +125,13 @@ func refusedClaim(o *observed.Cluster) string {
 	return ""
 }
 
-// stall says what a disk that doesn't answer means, and what to do about it.
+// stall says what a disk that doesn't respond means, and what to do about it.
 func stall(instance *v1alpha1.InstanceStatus) string {
 	what := fmt.Sprintf("The disk of %s has not answered since %s: a small write to it does not end.", instance.Name, instance.Storage.StalledSince.UTC().Format(time.RFC3339))
 	if instance.Role == v1alpha1.RolePrimary {
-		return what + " Commits wait. A replica takes over if there is one that follows and whose disk answers. Check the storage behind its volume, and its node."
+		return what + " Commits wait. A replica takes over if there is one that follows and whose disk responds. Check the storage behind its volume, and its node."
 	}
-	return what + " It does not take over until the disk answers. Check the storage behind its volume, and its node; if it stays like this, delete the pod, so that it starts on another node."
+	return what + " It does not take over until the disk responds. Check the storage behind its volume, and its node; if it stays like this, delete the pod, so that it starts on another node."
 }
 
 // forSpace is what a person can do about a volume that fills.

@@ -108,7 +108,7 @@ func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *c
 	return nil
 }
 
-// recordOf a cluster that is deleted, for a PostgresCluster that begins with its volumes; nil: it goes on, or has no data. It is the same in every
+// recordOf a cluster that is deleted, for a PostgresCluster that begins with its volumes; nil: it continues, or has no data. It is the same in every
 // pass, as nobody writes the Lease any more.
 func recordOf(o *observed.Cluster) *volume.Record {
 	if !o.Deleting() || !o.HasRun() {

@@ -27,7 +27,7 @@ func TestTheVolumeOfARemovedInstanceStaysWhileTheLeaseNamesIt(t *testing.T) {
 	}{
 		"taken out of the Lease":      {nil, 1},
 		"still in the Lease":          {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1", "shop-2"} }, 0},
-		"the primary doesn't answer":  {func(o *observed.Cluster) { delete(o.Agents, "shop-0") }, 0},
+		"the primary doesn't respond": {func(o *observed.Cluster) { delete(o.Agents, "shop-0") }, 0},
 		"another one has the Lease":   {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Leader = "shop-1" }, 0},
 		"nothing is known of a Lease": {func(o *observed.Cluster) { o.Agents["shop-0"].Election = nil }, 0},
 		"the primary is down":         {func(o *observed.Cluster) { observedtest.Unready(o, 0) }, 0},

@@ -135,7 +135,7 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
 	if pod := o.Unheard(observed.PodReady); facts.Obstacle == "" && pod != "" {
-		facts.Obstacle = fmt.Sprintf("The agent of pod %s doesn't answer. Nothing is stopped before it has said which data its volume has.", pod)
+		facts.Obstacle = fmt.Sprintf("The agent of pod %s doesn't respond. Nothing is stopped before it has said which data its volume has.", pod)
 	}
 	facts.Untold, facts.Lacking = untold(o), lacking(o)
 	if o.Deleting() {

@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// unlike are the instances whose volumes have to be replaced to come to what spec asks for.
+// unlike are the instances whose volumes have to be replaced to come to what spec requests.
 func unlike(o *observed.Cluster) (ordinals []int) {
 	for ordinal := range max(o.Wanted(), o.Reach()) {
 		if replaced(o, ordinal) {
@@ -28,7 +28,7 @@ func unlike(o *observed.Cluster) (ordinals []int) {
 	return ordinals
 }
 
-// replaced: an instance has a claim, and it can't come to what spec asks for.
+// replaced: an instance has a claim, and it can't come to what spec requests.
 func replaced(o *observed.Cluster, ordinal int) bool {
 	claim := o.Claim(ordinal)
 	if claim == nil || volume.IsRetained(claim) || !volume.Belongs(claim, o.Cluster) {
@@ -137,7 +137,7 @@ func byPlan(o *observed.Cluster) string {
 	case o.Cluster.Spec.Repair.Paused(o.Now):
 		return "Nothing is cloned while spec.repair pauses that."
 	case !restartwindow.Open(o):
-		return "It goes on in the maintenance window." + restartwindow.Wait(o)
+		return "It continues in the maintenance window." + restartwindow.Wait(o)
 	}
 	return ""
 }
@@ -168,7 +168,7 @@ func byWork(o *observed.Cluster) string {
 // unsettled says which instance isn't well. The next one need not be where it never got a volume, as of a class that provides none.
 func unsettled(o *observed.Cluster, next int) string {
 	if o.Primary() < 0 || !o.Electing() || o.Reach() != o.Wanted() {
-		return "It goes on when all instances run, with a primary."
+		return "It continues when all instances run, with a primary."
 	}
 	for ordinal := range o.Wanted() {
 		if why := availability.Unsettled(o, ordinal); why != "" && (ordinal != next || !unbound(o, next)) {
@@ -190,7 +190,7 @@ func tooFew(o *observed.Cluster, ordinal int) string {
 	others := availability.StreamingBeside(o, ordinal)
 	switch {
 	case sync != nil && sync.Durability != v1alpha1.DurabilityPreferred && others < int(sync.Number) && !availability.Delayed(o, name):
-		return fmt.Sprintf("Commits would wait while %s is cloned, because spec.synchronous.number: %d asks for it. Add an instance (spec.instances), "+
+		return fmt.Sprintf("Commits would wait while %s is cloned, because spec.synchronous.number: %d requests it. Add an instance (spec.instances), "+
 			"or set spec.synchronous.durability: Preferred, until the move is done.", name, sync.Number)
 	case others == 0 && (spec == nil || !spec.AllowFewerReplicas):
 		return fmt.Sprintf("Without %s, no replica streams, so the primary would have the only copy of the data until %s is cloned. "+
@@ -226,7 +226,7 @@ func counted(o *observed.Cluster, ordinal int) string {
 	case o.Pod(ordinal) == nil:
 		return fmt.Sprintf("Pod %s is being created.", name)
 	case agent == nil:
-		return fmt.Sprintf("The agent of %s doesn't answer.", name)
+		return fmt.Sprintf("The agent of %s doesn't respond.", name)
 	case agent.State != agentapi.StateStopped || !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()):
 		return fmt.Sprintf("PostgreSQL in %s is being stopped.", name)
 	case !o.Electing() || scaling.MayTakeOver(o, name):

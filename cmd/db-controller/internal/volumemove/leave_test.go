@@ -36,11 +36,11 @@ func TestAVolumeGoesOnlyWhileNobodyCountsOnIt(t *testing.T) {
 		"its claim was deleted":                     {change: terminating("shop-2"), pod: true},
 		"the Lease names it":                        {change: func(o *observed.Cluster) { primary(o).Election.Members = []string{"shop-1", "shop-2"} }, says: "no longer names it"},
 		"its claim was deleted, the Lease names it": {change: observedtest.All(terminating("shop-2"), func(o *observed.Cluster) { primary(o).Election.Members = []string{"shop-1", "shop-2"} }), says: "no longer names it"},
-		"the primary does not answer":               {change: func(o *observed.Cluster) { delete(o.Agents, "shop-0"); o.Pod(0).Labels[v1alpha1.LabelRole] = "primary" }, says: "no longer names it"},
+		"the primary does not respond":              {change: func(o *observed.Cluster) { delete(o.Agents, "shop-0"); o.Pod(0).Labels[v1alpha1.LabelRole] = "primary" }, says: "no longer names it"},
 		"another one has the Lease":                 {change: func(o *observed.Cluster) { primary(o).Election.Leader = "shop-1" }, says: "no longer names it"},
 		"it still runs":                             {change: func(o *observed.Cluster) { o.Agents["shop-2"].State = agentapi.StateRunning }, says: "is being stopped"},
 		"it is down for another reason":             {change: func(o *observed.Cluster) { o.Agents["shop-2"].ConfigHash = "before" }, says: "is being stopped"},
-		"it does not answer":                        {change: func(o *observed.Cluster) { delete(o.Agents, "shop-2") }, says: "doesn't answer"},
+		"it does not respond":                       {change: func(o *observed.Cluster) { delete(o.Agents, "shop-2") }, says: "doesn't respond"},
 		"there is no primary":                       {change: func(o *observed.Cluster) { observedtest.Unready(o, 0) }, staysOn: "There is no primary"},
 		"there is none, and its claim was deleted":  {change: observedtest.All(terminating("shop-2"), func(o *observed.Cluster) { observedtest.Unready(o, 0) }), staysOn: "There is no primary"},
 		"it became the primary": {change: func(o *observed.Cluster) {

@@ -55,7 +55,7 @@ func approve(o *observed.Cluster) {
 	observedtest.Tell(o)
 }
 
-// moved instances have volumes as spec asks for.
+// moved instances have volumes as spec requests.
 func moved(ordinals ...int) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		for _, ordinal := range ordinals {

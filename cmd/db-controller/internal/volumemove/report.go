@@ -51,7 +51,7 @@ func message(o *observed.Cluster) string {
 	case current != nil:
 		return cloning(o, current.Instance)
 	case !approved(o):
-		return fmt.Sprintf("No further instance is moved, because spec.storage.move.plan isn't %s any more. Set it again to go on.", move.Plan)
+		return fmt.Sprintf("No further instance is moved, because spec.storage.move.plan isn't %s any more. Set it again to continue.", move.Plan)
 	}
 	next := nextInstance(o)
 	if next < 0 {

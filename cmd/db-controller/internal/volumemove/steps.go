@@ -46,7 +46,7 @@ func Plan(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	case len(rest) == 0 && move.State == v1alpha1.StorageMovePlanned:
 		o.Cluster.Status.StorageMove = nil
-		return flow.Save(v1alpha1.ReasonApplying, "The volumes are as spec.storage asks, so none is to be moved.")
+		return flow.Save(v1alpha1.ReasonApplying, "The volumes are as spec.storage requests, so none is to be moved.")
 	case len(rest) == 0:
 		move.State, move.CompletedAt = v1alpha1.StorageMoveCompleted, observed.TimeOf(o.Now)
 		return flow.Save(v1alpha1.ReasonStorageMoving, "All instances have new volumes.")
@@ -96,7 +96,7 @@ func from(o *observed.Cluster) v1alpha1.VolumeShape {
 	return shape
 }
 
-// Continue goes on with the instance that is being moved.
+// Continue continues with the instance that is being moved.
 func (s *Steps) Continue(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	move := o.Cluster.Status.StorageMove
 	if move == nil || move.Current == nil {

@@ -80,7 +80,7 @@ func clusterHasReplicas(o *observed) flow.Outcome {
 	switch {
 	case o.cluster.Spec.Instances < 2:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-			"PostgresCluster %s has one instance, so nobody could take over. Set spec.instances: 3 there, and create another FailoverDrill.", o.cluster.Name))
+			"PostgresCluster %s has one instance, so no other instance could take over. Set spec.instances: 3 there, and create another FailoverDrill.", o.cluster.Name))
 	case to != "" && to == o.cluster.Status.Primary:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s is the primary already. Create a FailoverDrill with another spec.fault.to, or without it.", to))
 	case replica != "" && replica == o.cluster.Status.Primary:
@@ -155,7 +155,7 @@ func notWhole(cluster *v1alpha1.PostgresCluster) string {
 		}
 	}
 	if heirs == 0 {
-		return "All replicas are delayed (spec.delayedReplicas), so nobody could take over."
+		return "All replicas are delayed (spec.delayedReplicas), so no other instance could take over."
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-// Package autoconf writes the settings with which PostgreSQL goes on from a restored backup by itself.
+// Package autoconf writes the settings with which PostgreSQL continues from a restored backup by itself.
 package autoconf
 
 import (

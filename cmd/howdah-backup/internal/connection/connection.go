@@ -46,7 +46,7 @@ type Settings struct {
 type Flags struct {
 	Settings
 	File     string
-	Patience time.Duration // how long to try again while the store doesn't answer
+	Patience time.Duration // how long to try again while the store doesn't respond
 }
 
 // DefaultPatience outlasts a restart of a server.

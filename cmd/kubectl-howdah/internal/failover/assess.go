@@ -162,7 +162,7 @@ func (o *observed) loss(to string) string {
 			"Everything that %s wrote after that is lost.", to, o.last())
 	case o.known.Quorum > 0:
 		return fmt.Sprintf("Acknowledged commits may be lost: each is on %s and on at least %d of the members (%s). Those that %s doesn't have are lost. "+
-			"If enough members answer, they elect a primary by themselves and lose none.", o.last(), o.known.Quorum, strings.Join(o.members(), ", "), to)
+			"If enough members respond, they elect a primary by themselves and lose none.", o.last(), o.known.Quorum, strings.Join(o.members(), ", "), to)
 	}
 	return fmt.Sprintf("Acknowledged commits may be lost: replication is asynchronous, so those that %s had not received when %s ended are lost.", to, o.last())
 }

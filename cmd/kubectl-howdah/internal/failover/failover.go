@@ -1,4 +1,4 @@
-// Package failover guides a person who has to decide which instance of a cluster goes on, because the agents can't without losing commits.
+// Package failover guides a person who has to decide which instance of a cluster continues, because the agents can't without losing commits.
 package failover
 
 import (
@@ -146,7 +146,7 @@ func (r Request) powerOff(o *observed, answers *bufio.Reader) error {
 		node = "node " + pod.Spec.NodeName
 	}
 	fmt.Fprintf(r.Out, "\nFirst power off %s (%s was primary last): nobody can tell from here that its PostgreSQL doesn't run. "+
-		"If it does, it goes on accepting writes, and all of them are lost.\n", node, last)
+		"If it does, it continues accepting writes, and all of them are lost.\n", node, last)
 	if r.PoweredOff == last || !r.Yes && r.ask(answers, fmt.Sprintf("If it is off, type the name of the instance, %s: ", last), last) {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (r Request) write(ctx context.Context, c client.Client, o *observed) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "The Lease says now that %s goes on.\n", r.To)
+	fmt.Fprintf(r.Out, "The Lease says now that %s continues.\n", r.To)
 	lease := &coordinationv1.Lease{}
 	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, r.Timeout, true, func(ctx context.Context) (bool, error) {
 		return c.Get(ctx, client.ObjectKeyFromObject(o.lease), lease) == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil

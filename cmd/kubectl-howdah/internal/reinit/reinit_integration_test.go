@@ -87,7 +87,7 @@ func TestAPersonIsToldWhyThereIsNoNewCopy(t *testing.T) {
 
 func TestTheWaitForACloneSaysWhatIsKnown(t *testing.T) {
 	for known, want := range map[v1alpha1.ReinitStatus]string{
-		{Token: "one", Instance: "shop-1", State: v1alpha1.ReinitDone}:                          "timed out after 1s; the clone goes on if it has begun",
+		{Token: "one", Instance: "shop-1", State: v1alpha1.ReinitDone}:                          "timed out after 1s; the clone continues if it has begun",
 		{Token: "one", Instance: "shop-1", State: v1alpha1.ReinitRunning}:                       "it waits for another request, which clones shop-1",
 		{Token: "two", Instance: "shop-2", State: v1alpha1.ReinitRunning, Message: "Half way."}: "begun: Half way.",
 	} {

@@ -1,5 +1,5 @@
 // Package pooler keeps PgBouncer running in front of a PostgresCluster: a Deployment whose pods the agent supervises, the Service that leads
-// to them, and what they need. Who is the primary, and when clients wait, is between the agents: it goes on without this controller.
+// to them, and what they need. Who is the primary, and when clients wait, is between the agents: it continues without this controller.
 package pooler
 
 import (
@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 type step = flow.Step[*observed]
 
-// plan is the algorithm. What there is goes on while the cluster or its certificate is away.
+// plan is the algorithm. What there is continues while the cluster or its certificate is away.
 func (r *Reconciler) plan(o *observed) []step {
 	if !o.pooler.DeletionTimestamp.IsZero() {
 		return nil // all of it goes with its owner

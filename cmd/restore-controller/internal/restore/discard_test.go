@@ -57,8 +57,8 @@ func TestDataIsNotDiscardedAfterAnUncleanShutdown(t *testing.T) {
 
 func TestAFailureBeforeTheDiscardSaysThatThePreviousDataStays(t *testing.T) {
 	for reason, want := range map[string]string{
-		v1alpha1.ReasonPreviousDataNotArchived: "goes on with its previous data",
-		v1alpha1.ReasonUncleanShutdown:         "goes on with its previous data",
+		v1alpha1.ReasonPreviousDataNotArchived: "continues with its previous data",
+		v1alpha1.ReasonUncleanShutdown:         "continues with its previous data",
 		v1alpha1.ReasonPreviousDataDiscarded:   "restore Backup shop-safety in place",
 		v1alpha1.ReasonJobFailed:               "restore Backup shop-safety in place",
 	} {

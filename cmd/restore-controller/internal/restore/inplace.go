@@ -209,7 +209,7 @@ func concludeInPlace(_ context.Context, o *observed) flow.Outcome {
 	case status.DownAt == nil:
 		message += fmt.Sprintf(" PostgresCluster %s was not touched.", o.cluster.Name)
 	default:
-		message += fmt.Sprintf(" PostgresCluster %s goes on with its previous data.", o.cluster.Name)
+		message += fmt.Sprintf(" PostgresCluster %s continues with its previous data.", o.cluster.Name)
 	}
 	return flow.Stop(status.Failure.Reason, message)
 }

@@ -165,11 +165,11 @@ func TestARestoreInPlaceThatFailsLeavesTheClusterAsItWas(t *testing.T) {
 	}{
 		"its Job fails": {func(l *lab, _ *v1alpha1.Restore) {
 			l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonDataCorrupt, Message: "object x is corrupt", Final: true}})
-		}, v1alpha1.ReasonDataCorrupt, "Object x is corrupt. PostgresCluster shop goes on with its previous data."},
+		}, v1alpha1.ReasonDataCorrupt, "Object x is corrupt. PostgresCluster shop continues with its previous data."},
 		"it is cancelled": {func(l *lab, r *v1alpha1.Restore) {
 			l.await(r, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
 			l.patchSpec(r, `{"cancel":true}`)
-		}, v1alpha1.ReasonCancelled, "goes on with its previous data"},
+		}, v1alpha1.ReasonCancelled, "continues with its previous data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -332,7 +332,7 @@ func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 	})
 	got := flow.Run(context.Background(), o, takeBack, awaitTakenBack, concludeInPlace)
 	if got.Kind != flow.KindStop || o.restore.Status.Handover.DataGeneration != "g1" || !strings.Contains(got.Message, "restore Backup shop-safety in place") ||
-		strings.Contains(got.Message, "goes on with its previous data") {
+		strings.Contains(got.Message, "continues with its previous data") {
 		t.Errorf("%+v, %+v", got, o.restore.Status.Handover)
 	}
 }

@@ -225,7 +225,7 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 	}
 	o.restore.Spec.Destination.NewCluster.Subscriptions = v1alpha1.SubscriptionsEnabled
 	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
-		t.Error("subscriptions that shall go on are disabled")
+		t.Error("subscriptions that shall continue are disabled")
 	}
 	o.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
 	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {

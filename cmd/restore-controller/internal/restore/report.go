@@ -79,7 +79,7 @@ func summary(restore *v1alpha1.Restore) string {
 	return text
 }
 
-// unsubscribed says which subscriptions don't go on, where there are any.
+// unsubscribed says which subscriptions don't continue, where there are any.
 func unsubscribed(names []string) string {
 	if len(names) == 0 {
 		return ""

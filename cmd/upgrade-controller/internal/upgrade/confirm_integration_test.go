@@ -106,7 +106,7 @@ func TestAnUpgradeWhosePreviousDataIsAwayCannotBeRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.patch(`{"spec":{"decision":"RollBack"}}`)
-	if message := c.confirmed(metav1.ConditionFalse, v1alpha1.ReasonUndoImpossible); !strings.Contains(message, "The cluster goes on with PostgreSQL 18") {
+	if message := c.confirmed(metav1.ConditionFalse, v1alpha1.ReasonUndoImpossible); !strings.Contains(message, "The cluster continues with PostgreSQL 18") {
 		t.Error(message)
 	}
 	c.asAsked()

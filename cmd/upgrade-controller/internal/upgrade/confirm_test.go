@@ -132,7 +132,7 @@ func TestToolsThatKnowNoKindsSeeThatAnUpgradeHasSucceeded(t *testing.T) {
 	o.upgrade.Status.CompletedAt = nil
 	report(o, flow.Wait(v1alpha1.ReasonFinishing, "soon"))
 	if !meta.IsStatusConditionTrue(o.upgrade.Status.Conditions, "Reconciling") {
-		t.Errorf("it goes on: %+v", o.upgrade.Status.Conditions)
+		t.Errorf("it continues: %+v", o.upgrade.Status.Conditions)
 	}
 	o.upgrade.Status.CompletedAt = &metav1.Time{Time: noon}
 	report(o, flow.Save(v1alpha1.ReasonCompleted, ""))

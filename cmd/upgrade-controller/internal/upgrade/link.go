@@ -202,7 +202,7 @@ func findWayBack(all []inspection) wayBack {
 	return wayBack{none: fmt.Sprintf("No replica has everything that its primary had, whose WAL ended at %s of timeline %d. %s", end.Checkpoint, end.Timeline, strings.Join(lack, " "))}
 }
 
-// inspected is what a Job has found, or why it has found nothing; neither: it goes on.
+// inspected is what a Job has found, or why it has found nothing; neither: it continues.
 func inspected(i *inspection) (*agentapi.UpgradeInspection, string) {
 	state, result := i.state, &agentapi.UpgradeInspection{}
 	switch {

@@ -49,8 +49,8 @@ func readFacts(ctx context.Context, reader client.Reader, cluster *v1alpha1.Post
 	return majorupdate.Facts{Cluster: cluster, Upgrades: upgrades.Items, Restores: restores.Items}, nil
 }
 
-// withdrawnFailure is why an automatic upgrade has no object any more: spec asks for another version, or other data runs. Once it has
-// requested the volumes it goes on.
+// withdrawnFailure is why an automatic upgrade has no object any more: spec requests another version, or other data runs. Once it has
+// requested the volumes it continues.
 func (o *observed) withdrawnFailure() *v1alpha1.Failure {
 	plan := o.status().Plan
 	if !o.waitsForPermission() || plan == nil {
@@ -119,7 +119,7 @@ func awaitPermission(_ context.Context, o *observed) flow.Outcome {
 }
 
 // withdrawQueued has an automatic upgrade request the volumes no longer once its policy wouldn't let it: whoever works on the cluster first
-// may need longer than the window lasts. Once the cluster is being stopped, the upgrade goes on.
+// may need longer than the window lasts. Once the cluster is being stopped, the upgrade continues.
 func withdrawQueued(_ context.Context, o *observed) flow.Outcome {
 	response := o.lock().Response()
 	if !o.upgrade.Spec.Automatic || response == nil || response.State != v1alpha1.VolumeLockQueued || response.StoppingSince != nil {

@@ -44,7 +44,7 @@ func (c *crashed) all() []v1alpha1.Upgrade {
 	return upgrades.Items
 }
 
-// checks waits for the Upgrade that checks; the story goes on with that.
+// checks waits for the Upgrade that checks; the story continues with that.
 func (c *crashed) checks() *v1alpha1.Upgrade {
 	c.Helper()
 	c.upgrade = &v1alpha1.Upgrade{ObjectMeta: c.meta(majorupdate.CheckName(c.shop))}
@@ -58,7 +58,7 @@ func (c *crashed) checks() *v1alpha1.Upgrade {
 // passes has the check find no obstacle.
 func (c *crashed) passes() { c.set(func() { c.check = result(agentapi.UpgradeCheckResult{}) }) }
 
-// follows waits for the Upgrade that follows the check; the story goes on with that.
+// follows waits for the Upgrade that follows the check; the story continues with that.
 func (c *crashed) follows(check *v1alpha1.Upgrade) {
 	c.Helper()
 	c.upgrade = &v1alpha1.Upgrade{ObjectMeta: c.meta(majorupdate.SuccessorName(check))}

@@ -157,7 +157,7 @@ func takeLook(_ context.Context, o *observed) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonRehearsing, "The copy was upgraded and checked, and is being deleted.")
 }
 
-// rehearsed says what was done, and how long each part took; the sentence goes on.
+// rehearsed says what was done, and how long each part took; the sentence continues.
 func rehearsed(u *v1alpha1.Upgrade) string {
 	run := u.Status.Rehearsal
 	text := fmt.Sprintf("A copy of the cluster was upgraded from PostgreSQL %d to %d, from backup %s", u.Status.Plan.FromVersion, u.Spec.Version, run.BackupID)

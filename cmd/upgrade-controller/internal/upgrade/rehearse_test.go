@@ -33,7 +33,7 @@ func says(conditions *[]metav1.Condition, reason, message string) {
 
 func TestARehearsalEndsWhereNothingLeadsOn(t *testing.T) {
 	if failure := rehearsing().rehearsalEnding(); failure != nil {
-		t.Fatalf("one that goes on: %+v", failure)
+		t.Fatalf("one that continues: %+v", failure)
 	}
 	for name, test := range map[string]struct {
 		change       func(*observed)
@@ -86,7 +86,7 @@ func TestARehearsalEndsWhereNothingLeadsOn(t *testing.T) {
 func TestARehearsalDoesNothingToTheCluster(t *testing.T) {
 	for name, change := range map[string]func(*observed){
 		"it begins":         func(o *observed) { o.status().Rehearsal = nil },
-		"it goes on":        func(*observed) {},
+		"it continues":      func(*observed) {},
 		"it has ended":      func(o *observed) { o.status().CompletedAt = &metav1.Time{} },
 		"it is over":        func(o *observed) { o.status().Rehearsal.Outcome = v1alpha1.RehearsalSucceeded },
 		"it is deleted":     func(o *observed) { o.upgrade.DeletionTimestamp = &metav1.Time{Time: o.now} },

@@ -88,9 +88,9 @@ func reportChecked(u *v1alpha1.Upgrade) {
 	case u.Status.CheckedAt == nil:
 		return
 	case count == 0:
-		message := "Nothing stands in the way of the upgrade."
+		message := "Nothing prevents the upgrade."
 		if warnings := len(u.Status.Findings); warnings > 0 {
-			message = fmt.Sprintf("Nothing stands in the way of the upgrade. status.findings has %d warnings.", warnings)
+			message = fmt.Sprintf("Nothing prevents the upgrade. status.findings has %d warnings.", warnings)
 		}
 		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionTrue, v1alpha1.ReasonCheckPassed, message)
 	default:

@@ -64,7 +64,7 @@ func (e *FrameEncoder) Encode(content, buffer []byte) (stored []byte, coding Cod
 
 func mostUseful(content int) int { return content - content/worthwhile }
 
-// middle is so much of a content; a file may begin in another way than it goes on.
+// middle is so much of a content; a file may begin in another way than it continues.
 func middle(content []byte, size int) []byte {
 	if begin := (len(content) - size) / 2; begin > 0 {
 		return content[begin : begin+size]

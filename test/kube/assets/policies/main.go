@@ -1,6 +1,6 @@
 // Command policies has a node of the test cluster enforce the NetworkPolicies of its pods, by rules of nftables.
 //
-// The rules stay when it ends: like a node that has lost the API server, the kernel goes on with what it knew.
+// The rules stay when it ends: like a node that has lost the API server, the kernel continues with what it knew.
 package main
 
 import (

@@ -225,7 +225,7 @@ func cutLink(t *testing.T, b bench) {
 
 func stopAPIServer(t *testing.T, b bench) {
 	b.kube(t, "apiserver", "stop")
-	if out, err := b.try(t.Context(), "status"); err == nil || !strings.Contains(out, "the API server doesn't answer") {
+	if out, err := b.try(t.Context(), "status"); err == nil || !strings.Contains(out, "the API server doesn't respond") {
 		t.Errorf("status doesn't say that the API server is away:\n%s", out)
 	}
 	b.kube(t, "apiserver", "start")

@@ -57,7 +57,7 @@ func freezeCommand(options *options) *cobra.Command {
 }
 
 func thawCommand(options *options) *cobra.Command {
-	return nodeCommand(options, "thaw", "Let a frozen node go on",
+	return nodeCommand(options, "thaw", "Let a frozen node continue",
 		func(ctx context.Context, c *cluster.Cluster, node string) error { return c.Thaw(ctx, node) })
 }
 

@@ -24,7 +24,7 @@ type agent struct {
 
 	want     elect.Want
 	guarded  bool
-	permit   elect.Time // until when the watchdog lets the server go on
+	permit   elect.Time // until when the watchdog lets the server continue
 	watching bool
 	reading  bool
 	asking   map[string]elect.Time
@@ -97,7 +97,7 @@ func (a *agent) onDisk(f func()) {
 	a.do(func() { a.node.onDisk(func() { a.do(f) }) })
 }
 
-// halt the agent's process; the server and the watchdog go on.
+// halt the agent's process; the server and the watchdog continue.
 func (a *agent) halt(d time.Duration) {
 	w := a.node.w
 	if a.frozen() {

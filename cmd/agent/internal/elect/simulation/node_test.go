@@ -33,7 +33,7 @@ type node struct {
 	broken  time.Duration // until when PostgreSQL can't be started
 	silent  time.Duration // until when it does not say who follows
 
-	hung  time.Duration // until when the disk doesn't answer
+	hung  time.Duration // until when the disk doesn't respond
 	hangs time.Duration // since when
 	disk  []func()      // what waits for it
 }
@@ -58,7 +58,7 @@ func (n *node) freeze(d time.Duration) {
 	n.w.log("%s: the machine freezes for %s", n.name, d)
 	n.frozen = n.w.now + d
 	n.w.after(d, func() {
-		n.w.log("%s: the machine goes on", n.name)
+		n.w.log("%s: the machine continues", n.name)
 		if n.agent != nil {
 			n.agent.watchOver()
 			if s := n.agent.server; s != nil {
@@ -83,7 +83,7 @@ func (n *node) pause(d time.Duration) {
 	n.frozen = n.w.now + d
 	n.w.after(d, func() {
 		n.clock.offset -= n.clock.shows(n.w.now) - before
-		n.w.log("%s: the machine and its clock go on", n.name)
+		n.w.log("%s: the machine and its clock continue", n.name)
 		if n.agent != nil {
 			n.agent.watchAgain()
 		}
@@ -95,12 +95,12 @@ func (n *node) pause(d time.Duration) {
 	})
 }
 
-// hang the disk. What waits for it goes on when it answers, unless it was killed meanwhile: then it does nothing any more.
+// hang the disk. What waits for it continues when it answers, unless it was killed meanwhile: then it does nothing any more.
 func (n *node) hang(d time.Duration) {
 	if n.w.now >= n.hung {
 		n.hangs = n.w.now
 	}
-	n.w.log("%s: the disk doesn't answer for %s", n.name, d)
+	n.w.log("%s: the disk doesn't respond for %s", n.name, d)
 	n.hung = max(n.hung, n.w.now+d)
 	n.w.after(d, func() {
 		if n.w.now >= n.hung {

@@ -28,7 +28,7 @@ const (
 )
 
 // Authority is the Secret with the CA: the one that is there while it is good, else a new one, which trusts what the database pods trust
-// by now: a server whose certificate is of the previous CA goes on. It returns the CA with it.
+// by now: a server whose certificate is of the previous CA continues. It returns the CA with it.
 func Authority(cluster *v1alpha1.PostgresCluster, live, instance *corev1.Secret, now time.Time) (*corev1.Secret, *certificate.Authority, error) {
 	var before []byte
 	if instance != nil && metav1.IsControlledBy(instance, cluster) {

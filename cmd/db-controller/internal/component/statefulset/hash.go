@@ -109,7 +109,7 @@ func unpullable(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster) bool {
 	return pod.Status.Phase == corev1.PodPending && len(wanted) > 0 && !slices.Equal(pod.Spec.ImagePullSecrets, wanted)
 }
 
-// mounts: the pod was created by a suite that knows the volume. An earlier one goes on as long as nobody asks for what is new.
+// mounts: the pod was created by a suite that knows the volume. An earlier one continues as long as nobody asks for what is new.
 func mounts(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 }

@@ -116,7 +116,7 @@ func TestWhatTheNodeSaysDecidesHowItGoesOn(t *testing.T) {
 		why    string
 	}{
 		"it has said nothing yet":      {func(*corev1.Pod) {}, ResizeRunning, ""},
-		"it goes on saying nothing":    {func(p *corev1.Pod) { p.Annotations[AnnotationResized] = "2026-03-01T11:59:00Z" }, ResizeDone, ""},
+		"it continues saying nothing":  {func(p *corev1.Pod) { p.Annotations[AnnotationResized] = "2026-03-01T11:59:00Z" }, ResizeDone, ""},
 		"it is at it":                  {condition(corev1.PodResizeInProgress, "", time.Hour), ResizeRunning, ""},
 		"it lacks room for a moment":   {condition(corev1.PodResizePending, "Deferred", time.Second), ResizeRunning, ""},
 		"it lacks room for long":       {condition(corev1.PodResizePending, "Deferred", time.Hour), ResizeNot, "node w1 says Deferred: too big"},

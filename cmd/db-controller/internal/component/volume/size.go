@@ -8,7 +8,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Size that each volume of a cluster is to have: what spec asks for, or what it has grown to by itself. In a move it is that of the plan:
+// Size that each volume of a cluster is to have: what spec requests, or what it has grown to by itself. In a move it is that of the plan:
 // until the move begins, what the volumes have; from then on, what was approved.
 func Size(cluster *v1alpha1.PostgresCluster) resource.Quantity {
 	return grown(cluster, shape(cluster).Size)
@@ -22,7 +22,7 @@ func Class(cluster *v1alpha1.PostgresCluster) *string {
 	return nil
 }
 
-// ClassSettled says whether new volumes have the class that spec asks for, or that was approved.
+// ClassSettled says whether new volumes have the class that spec requests, or that was approved.
 func ClassSettled(cluster *v1alpha1.PostgresCluster) bool {
 	return !moveIs(cluster, v1alpha1.StorageMovePlanned)
 }
@@ -56,7 +56,7 @@ func Asked(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
 }
 
 // Wanted is what spec asks of the volumes, whether that has to be approved or not. What they have grown to by themselves counts, unless
-// spec asks for a move, and no longer for growth.
+// spec requests a move, and no longer for growth.
 func Wanted(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
 	wanted, storage := Asked(cluster), &cluster.Spec.Storage
 	if storage.Move == nil || storage.AutoGrow != nil || moveIs(cluster, v1alpha1.StorageMoveMoving) {
@@ -65,7 +65,7 @@ func Wanted(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
 	return wanted
 }
 
-// Unlike says whether a claim can't come to what spec asks for, because it is larger, or of another class.
+// Unlike says whether a claim can't come to what spec requests, because it is larger, or of another class.
 func Unlike(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) bool {
 	wanted, requested := Wanted(cluster), Requested(claim)
 	return requested.Cmp(wanted.Size) > 0 || otherClass(claim, wanted.StorageClassName)

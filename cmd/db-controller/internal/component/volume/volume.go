@@ -57,7 +57,7 @@ func Reclaimed(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCl
 }
 
 // Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was. The record is that of a cluster
-// that is deleted; nil: it goes on without this volume.
+// that is deleted; nil: it continues without this volume.
 func Retained(claim *corev1.PersistentVolumeClaim, record *Record) *corev1.PersistentVolumeClaim {
 	retained := claim.DeepCopy()
 	retained.Labels[component.LabelRetainedFrom] = retained.Labels[v1alpha1.LabelCluster]
