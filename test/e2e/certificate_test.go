@@ -19,7 +19,7 @@ import (
 func (b *bed) issue(company *authority.Authority) map[string][]byte {
 	b.Helper()
 	domain, dir, data := "."+b.Namespace+".svc", b.TempDir(), map[string][]byte{}
-	company.Fill(b, dir, "shop", "db.example.com", "shop-rw"+domain, "shop-ro"+domain, "shop-r"+domain, "*.shop-pods"+domain)
+	company.Fill(b, dir, "shop", "db.example.com", "shop-rw"+domain, "shop-ro"+domain, "shop-r"+domain, "shop-reports"+domain, "*.shop-pods"+domain)
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		b.Must(err)

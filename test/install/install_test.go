@@ -219,7 +219,13 @@ func (s *stranger) clients() (plugin, backup string) {
 // what is printed.
 func (s *stranger) typed(chapter string) string {
 	s.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/installation.md"))
+	return s.typedFrom("docs/installation.md", chapter, "registry.example/howdah", s.address+"/strangers", "1.2.3", version)
+}
+
+// typedFrom types what a chapter of a page says first, with other words for some of it.
+func (s *stranger) typedFrom(file, chapter string, words ...string) string {
+	s.Helper()
+	page, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -233,12 +239,29 @@ func (s *stranger) typed(chapter string) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	script = strings.NewReplacer(
-		"registry.example/howdah", s.address+"/strangers", "1.2.3", version,
+	script = strings.NewReplacer(append(words,
 		"helm install", filepath.Join(top, "build/bin/helm")+" install --plain-http --set replicas=1",
 		"kubectl ", filepath.Join(kubernetes(), "kubectl")+" ", "install.yaml", filepath.Join(s.dist, "install.yaml"),
-	).Replace(script)
+	)...).Replace(script)
 	return s.run("bash", "-euo", "pipefail", "-c", script)
+}
+
+// fromTheRepository types what the README says for a cluster of one's own without a release, and takes it away again.
+func (s *stranger) fromTheRepository() {
+	s.timed("what the README says", func() {
+		s.typedFrom("README.md", "Installing it on your own cluster", "registry.example/howdah", s.address+"/readme", "make push", "make -s push PUSH_FLAGS=--insecure")
+	})
+	s.kubectl("wait", "--for=condition=Available", "deployment", "--all", "--namespace", "howdah-system", "--timeout=300s")
+	images := s.podsOfTheSuite()
+	if len(images) != 6 {
+		s.Errorf("the suite has the images %v", images)
+	}
+	for _, image := range images {
+		if !strings.HasPrefix(image, s.address+"/readme/") {
+			s.Errorf("%s does not come from the registry that the README names", image)
+		}
+	}
+	s.run("build/bin/helm", "uninstall", "howdah", "--namespace", "howdah-system", "--wait")
 }
 
 // podsOfTheSuite are the images of the controllers' pods, each once.
@@ -250,6 +273,9 @@ func (s *stranger) podsOfTheSuite() []string {
 
 func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 	s := newStranger(t)
+	if !testing.Short() {
+		s.fromTheRepository()
+	}
 	s.release()
 	s.timed("the quickstart", func() {
 		if out := s.typed("Quickstart"); !strings.Contains(out, "PostgreSQL 17.") {
