@@ -249,7 +249,7 @@ func (s *stranger) typedFrom(file, chapter string, words ...string) string {
 // fromTheRepository types what the README says for a cluster of one's own without a release, and takes it away again.
 func (s *stranger) fromTheRepository() {
 	s.timed("what the README says", func() {
-		s.typedFrom("README.md", "Installing it on your own cluster", "registry.example/howdah", s.address+"/readme", "make push", "make -s push PUSH_FLAGS=--insecure")
+		s.typedFrom("README.md", "Installing on your own cluster", "registry.example/howdah", s.address+"/readme", "make push", "make -s push PUSH_FLAGS=--insecure")
 	})
 	s.kubectl("wait", "--for=condition=Available", "deployment", "--all", "--namespace", "howdah-system", "--timeout=300s")
 	images := s.podsOfTheSuite()
