@@ -5,6 +5,7 @@ package supervise
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,24 +68,30 @@ func closed(n int) <-chan int {
 	return c
 }
 
-// slowDisk is one whose answers a test holds back.
-type slowDisk struct{ answer chan struct{} }
+// slowDisk hangs while it is locked.
+type slowDisk struct{ sync.Mutex }
 
 func (d *slowDisk) beat() error {
-	<-d.answer
+	d.Lock()
+	defer d.Unlock()
 	return nil
 }
 
 func TestAReplicaWhoseDiskHangsIsNoMember(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
-	disk := &slowDisk{answer: make(chan struct{})}
+	disk := &slowDisk{}
 	two.second.beat = disk.beat
 	two.run()
+	t.Cleanup(func() { // however the test ends, the agent can
+		disk.TryLock()
+		disk.Unlock()
+	})
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return len(s.Election.Members) == 1 })
+	disk.Lock()
 	two.first.awaitStatus("have no member whose disk hangs", func(s agentapi.Status) bool { return len(s.Election.Members) == 0 })
 	two.second.awaitStatus("say why it doesn't take over", func(s agentapi.Status) bool { return !s.Disk.StalledSince.IsZero() })
-	close(disk.answer)
+	disk.Unlock()
 	two.first.awaitStatus("have a member again", func(s agentapi.Status) bool { return len(s.Election.Members) == 1 })
 	if !strings.Contains(two.second.log.String(), "the disk of the data volume responds again") {
 		t.Error("nobody has said that the disk answers again")
