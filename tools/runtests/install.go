@@ -9,7 +9,7 @@ import (
 // installStage installs the suite as strangers do, into a cluster of its own that has never seen it.
 func installStage(full bool) *stage {
 	return &stage{
-		name: "install", about: "a release, pushed to a registry and installed from nothing else", needs: []string{"cluster"}, // its images of PostgreSQL
+		name: "install", about: "a release, pushed to a registry and installed from nothing else", needs: []string{"images"}, // those of PostgreSQL
 		run: func(ctx context.Context, t *tally) error {
 			env, err := variant{name: "install", suffix: "i"}.env()
 			if err != nil {

@@ -15,12 +15,14 @@ import (
 type job struct {
 	name     string
 	after    []string // other jobs
+	with     string   // the stage with which it begins, or earlier if a stage needs it; empty: at once
 	commands [][]string
 
 	began time.Time
 	ended time.Time
 	err   error
-	done  chan struct{}
+	wanted,
+	done chan struct{}
 }
 
 // jobs are begun together; the ones that take the processor for minutes run nice, so that the stages in front continue.
@@ -30,13 +32,16 @@ type jobs struct {
 }
 
 // allJobs are in the order in which they run: they compete for the same processors, so that two at a time would gain
-// nothing.
+// nothing. The cluster is started when its tests are near: an idle one takes an eighth of two processors.
 func allJobs() []*job {
 	return []*job{
 		{name: "packages", commands: [][]string{{"test/debian-packages", "slapd"}, {"make", "kube"}, {"build/bin/kube", "deps"}}},
 		{name: "kubernetes", after: []string{"packages"}, commands: [][]string{{"build/bin/kube", "assets"}}},
-		{name: "cluster", after: []string{"kubernetes"}, commands: [][]string{{"make", "cluster"}}},
-		{name: "suite", after: []string{"cluster"}, commands: [][]string{{"make", "deploy"}}},
+		{name: "images", after: []string{"kubernetes"}, commands: [][]string{
+			{"build/bin/kube", "images"}, {"build/bin/kube", "s3", "program", "minio"}, {"build/bin/kube", "s3", "program", "versitygw"},
+		}},
+		{name: "cluster", after: []string{"images"}, with: "integration", commands: [][]string{{"make", "cluster"}}},
+		{name: "suite", after: []string{"cluster"}, with: "integration", commands: [][]string{{"make", "deploy"}}},
 	}
 }
 
@@ -49,7 +54,7 @@ func begin(ctx context.Context, chosen []*stage) *jobs {
 	need = func(names []string) {
 		for _, j := range all {
 			if slices.Contains(names, j.name) && j.done == nil {
-				j.done = make(chan struct{})
+				j.done, j.wanted = make(chan struct{}), make(chan struct{})
 				need(j.after)
 				started.all = append(started.all, j)
 			}
@@ -61,7 +66,29 @@ func begin(ctx context.Context, chosen []*stage) *jobs {
 	for _, j := range started.all {
 		go j.run(ctx, started)
 	}
+	started.reach("")
 	return started
+}
+
+// reach lets the jobs begin that are to begin with this stage.
+func (b *jobs) reach(stage string) {
+	for _, j := range b.all {
+		if j.with == stage {
+			b.want(j)
+		}
+	}
+}
+
+// want lets a job begin, and those that it comes after.
+func (b *jobs) want(j *job) {
+	select {
+	case <-j.wanted:
+	default:
+		close(j.wanted)
+	}
+	for _, name := range j.after {
+		b.want(b.find(name))
+	}
 }
 
 func (b *jobs) stop() {
@@ -82,6 +109,12 @@ func (b *jobs) find(name string) *job {
 
 func (j *job) run(ctx context.Context, others *jobs) {
 	defer close(j.done)
+	select {
+	case <-j.wanted:
+	case <-ctx.Done():
+		j.err = ctx.Err()
+		return
+	}
 	for _, name := range j.after {
 		other := others.find(name)
 		<-other.done
@@ -127,6 +160,7 @@ func (j *job) state() string {
 func (b *jobs) await(ctx context.Context, names []string) error {
 	for _, name := range names {
 		j := b.find(name)
+		b.want(j)
 		for waiting := true; waiting; {
 			select {
 			case <-j.done:

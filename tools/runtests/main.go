@@ -64,6 +64,7 @@ func run(ctx context.Context, full bool, wanted []string) (passed, failed int, e
 			continue
 		}
 		fmt.Printf("\n=== %s: %s\n", s.name, s.about)
+		background.reach(s.name)
 		start := time.Now()
 		tally := &tally{}
 		s.err = background.await(ctx, s.needs)

@@ -34,7 +34,7 @@ func (s *stage) line() string {
 
 // stages are all kinds of tests. What `make test` leaves out of a kind, full has.
 func stages(full bool) []*stage {
-	servers, suite := []string{"cluster"}, []string{"suite"}
+	images, servers, suite := []string{"images"}, []string{"cluster"}, []string{"suite"}
 	if usersCluster() {
 		servers, suite = nil, nil
 	}
@@ -52,7 +52,7 @@ func stages(full bool) []*stage {
 			run: func(ctx context.Context, t *tally) error { return kubeUnit(ctx, t, full) },
 		},
 		{
-			name: "kube", about: "the test bed up, broken in every way, and down", needs: servers,
+			name: "kube", about: "the test bed up, broken in every way, and down", needs: images,
 			run: func(ctx context.Context, t *tally) error {
 				return goTest(ctx, t, goSuite{name: "kube", dir: "test/kube", tags: "kube", packages: []string{"./cmd/kube"},
 					timeout: 20 * time.Minute, env: []string{"GOWORK=off"}})
@@ -63,7 +63,7 @@ func stages(full bool) []*stage {
 			run: func(ctx context.Context, t *tally) error { return onPostgres(ctx, t, full) },
 		},
 		{
-			name: "postgres-18", about: "what depends on the server's version, against the newest, in the root of its image", needs: servers,
+			name: "postgres-18", about: "what depends on the server's version, against the newest, in the root of its image", needs: images,
 			run: func(ctx context.Context, t *tally) error { return postgresInImage(ctx, t, "18", full) },
 		},
 		{

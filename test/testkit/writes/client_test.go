@@ -29,7 +29,7 @@ func server(t *testing.T) (*pgtest.Server, Target) {
 
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline, tick := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {

@@ -59,7 +59,7 @@ func TestTheInstanceIsLookedForAtItsAddressAndKnownByItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.Port = port
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		_, err = pgx.ConnectConfig(ctx, config)
 		cancel()
 		var other x509.HostnameError

@@ -104,7 +104,7 @@ func ask(number int64) elect.WordQuestion {
 // awaitAnswer asks until an answer comes, and returns how many questions that took.
 func (e *end) awaitAnswer(t *testing.T, number int64) int64 {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); number++ {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); number++ {
 		e.Ask(t.Context(), ask(number))
 		select {
 		case heard := <-e.heard:

@@ -97,7 +97,7 @@ func (b *bed) leadsTo() string {
 
 func (b *bed) await(pod string) {
 	b.Helper()
-	deadline, tick := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for b.leadsTo() != pod {
 		select {

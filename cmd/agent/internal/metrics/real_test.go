@@ -43,7 +43,7 @@ func scrape(handler http.Handler) string {
 // await scrapes until all of these are there.
 func await(t *testing.T, handler http.Handler, wanted ...string) string {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		got, missing := scrape(handler), ""
 		for _, want := range wanted {

@@ -192,7 +192,7 @@ func (b *bed) run(change func(*agentapi.PoolerConfig)) {
 		stop()
 		select {
 		case <-b.ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			b.t.Error("the pooler does not end")
 		}
 	})
@@ -218,7 +218,7 @@ func (b *bed) write(file string) {
 
 func (b *bed) until(what string, holds func() bool) {
 	b.t.Helper()
-	b.untilWithin(20*time.Second, what, holds)
+	b.untilWithin(2*time.Minute, what, holds)
 }
 
 func (b *bed) untilWithin(limit time.Duration, what string, holds func() bool) {

@@ -215,7 +215,7 @@ func (n *node) follow(of *node) {
 // stop shuts the server down in order.
 func (n *node) stop() {
 	n.bed.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := n.server.Stop(ctx); err != nil {
 		n.bed.t.Fatalf("%s: %v", n.Pod, err)
@@ -242,7 +242,7 @@ func (n *node) gone() {
 
 func (n *node) with(do func(*pgx.Conn) error) {
 	n.bed.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := n.local.With(ctx, "postgres", do); err != nil {
 		n.bed.t.Fatalf("%s: %v", n.Pod, err)
@@ -252,7 +252,7 @@ func (n *node) with(do func(*pgx.Conn) error) {
 // await waits for a condition.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(4 * time.Minute)
 	for !holds() {
 		select {
 		case <-deadline:

@@ -227,7 +227,7 @@ func (b *bed) rows(from, to int) {
 func (b *bed) archive() {
 	b.t.Helper()
 	b.last = b.value("SELECT pg_walfile_name(pg_switch_wal() - 1)")
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(b.archived, b.last)); err == nil {
 			break
 		}
@@ -297,7 +297,7 @@ func (b *bed) backupAs(id string, meanwhile func()) *backup.Manifest {
 	manifest, err := backup.Write(b.t.Context(), b.store, backup.Source{
 		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"),
 		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: segSize,
-	}, backup.Options{ID: id, WALTimeout: 30 * time.Second})
+	}, backup.Options{ID: id, WALTimeout: 2 * time.Minute})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func (b *bed) ask(o *outcome, do func(*pgx.Conn) error) {
 		b.t.Fatal(err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 		defer cancel()
 		if err := server.Stop(ctx); err != nil {
 			b.t.Error(err)

@@ -43,7 +43,7 @@ func TestAnOutageIsMeasuredAndLostRowsAreCounted(t *testing.T) {
 		case phase = <-phases:
 		case e := <-ended:
 			t.Fatalf("%+v", e)
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("nothing is written")
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // answers to a pooler that asks again and again, until one is as it should be.
 func (p *pod) answers(request agentapi.PoolerRequest, what string, right func(agentapi.PoolerAnswer) bool) agentapi.PoolerAnswer {
 	p.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(4 * time.Minute)
 	for {
 		answer := p.agent.Respond(p.t.Context(), request)
 		if right(answer) {

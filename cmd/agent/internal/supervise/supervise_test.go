@@ -207,7 +207,7 @@ func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
 	var asked errgroup.Group // more than once, as a controller does that hears nothing
 	for range 3 {
 		asked.Go(func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			_, err := p.agent.Restart(ctx, agentapi.RestartRequest{ConfigHash: p.config.Hash()})
 			return err
