@@ -26,6 +26,7 @@ func roundTrip(ctx context.Context, store objstore.Store, target string) error {
 }
 
 func TestOneFlippedBitAnywhereIsFoundAndNamed(t *testing.T) {
+	leaveOutForRaces(t)
 	store, dir := mem.New(), pgdata(t)
 	mustWrite(t, store, dir, "b1")
 	random := rand.New(rand.NewPCG(1, uint64(os.Getpid())))

@@ -130,6 +130,7 @@ func TestZeroesAtTheEndOfARelationStay(t *testing.T) {
 }
 
 func TestOnlyTheBlocksThatSummariesNameAreRead(t *testing.T) {
+	leaveOutForRaces(t)
 	d, full := withBigRelation(t, true)
 	d.set(bigRelation, 3)
 	clear(d.changed) // the summary doesn't know of it
@@ -176,6 +177,7 @@ func TestWithoutWholeSummariesThePagesAreRead(t *testing.T) {
 }
 
 func TestAFileOfWhichMostHasChangedIsCopiedWhole(t *testing.T) {
+	leaveOutForRaces(t)
 	d, full := withBigRelation(t, false)
 	for block := range uint32(1000) {
 		if block%5 != 0 {
@@ -299,6 +301,7 @@ func TestBlockSets(t *testing.T) {
 
 // TestAChainGoesOnAsLongAsItsHeaderHasRoom counts the packs that are kept, not all of the parent, and continues with a full backup.
 func TestAChainGoesOnAsLongAsItsHeaderHasRoom(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, summarize := range []bool{false, true} {
 		d, full := withBigRelation(t, summarize)
 		parent, one := full, namesOf(full.Packs[:1])

@@ -186,6 +186,7 @@ func TestWithoutTheRightToExtendALockThereIsAFullBackupInTime(t *testing.T) {
 
 // TestAManifestThatPromisesALockIsNotBelieved where the bucket says otherwise.
 func TestAManifestThatPromisesALockIsNotBelieved(t *testing.T) {
+	leaveOutForRaces(t)
 	b := newLockBed(t, 3)
 	b.bucket.Deny = true
 	first := b.next(0, "")
@@ -202,6 +203,7 @@ func TestAManifestThatPromisesALockIsNotBelieved(t *testing.T) {
 
 // TestLocksForWhichAHeaderHasNoRoomAreLeftOut: the next backup asks the bucket for them, and this one is committed.
 func TestLocksForWhichAHeaderHasNoRoomAreLeftOut(t *testing.T) {
+	leaveOutForRaces(t)
 	b := newLockBed(t, 6)
 	m := b.next(0, "")
 	m.Cluster.Object = json.RawMessage(`"` + string(randomText(maxRest-10_000)) + `"`)
@@ -222,6 +224,7 @@ func TestLocksForWhichAHeaderHasNoRoomAreLeftOut(t *testing.T) {
 
 // TestAVerificationSaysUntilWhenEverythingIsLocked, and what is locked least.
 func TestAVerificationSaysUntilWhenEverythingIsLocked(t *testing.T) {
+	leaveOutForRaces(t)
 	b := newLockBed(t, 4)
 	b.next(0, "")
 	b.next(20, b.last.ID)
@@ -247,6 +250,7 @@ func TestAVerificationSaysUntilWhenEverythingIsLocked(t *testing.T) {
 
 // TestABucketThatDoesNotAnswerForItsLocksEndsABackup, one that may not be asked does not.
 func TestABucketThatDoesNotAnswerForItsLocksEndsABackup(t *testing.T) {
+	leaveOutForRaces(t)
 	for kind, fails := range map[error]bool{objstore.ErrUnavailable: true, objstore.ErrDenied: false} {
 		b := newLockBed(t, 5)
 		store := fault.New(b.bucket, fault.Plan{Before: func(call fault.Call) error {

@@ -137,6 +137,7 @@ func TestTheMemoryLimitIsDividedSoThatItHolds(t *testing.T) {
 
 // TestNamesThatNoClusterHasAreRefused: they are shown in messages and kept in memory for each backup.
 func TestNamesThatNoClusterHasAreRefused(t *testing.T) {
+	leaveOutForRaces(t)
 	for name, change := range map[string]func(*Cluster, string){
 		"name": func(c *Cluster, s string) { c.Name = s }, "namespace": func(c *Cluster, s string) { c.Namespace = s },
 		"uid": func(c *Cluster, s string) { c.UID = s }, "instance": func(c *Cluster, s string) { c.Instance = s },

@@ -92,6 +92,7 @@ var harms = map[string]func(t *testing.T, store objstore.Store, key string){
 }
 
 func TestAnyWrongObjectIsFoundAndNamed(t *testing.T) {
+	leaveOutForRaces(t)
 	dir := pgdata(t)
 	for harm, do := range harms {
 		for _, kind := range []string{"/manifest.zst", "/packs/", "/wal/"} {
