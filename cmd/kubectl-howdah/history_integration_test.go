@@ -1,31 +1,23 @@
 //go:build integration
 
-package history
+package main
 
 import (
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/history"
 	"howdah.dev/howdah/pkg/spechistory"
-	"howdah.dev/howdah/test/testkit/apiserver"
 )
 
-func TestMain(m *testing.M) { apiserver.Main(m) }
-
-// history is a cluster of which two specs are kept: one with two instances, and the present one, with three and a larger volume.
-func history(t *testing.T) (client.Client, *v1alpha1.PostgresCluster) {
+// changed is a cluster of which two specs are kept: one with two instances, and the present one, with three and a larger volume.
+func changed(t *testing.T) (client.Client, *v1alpha1.PostgresCluster) {
 	t.Helper()
-	c := apiserver.Client(t)
-	cluster := &v1alpha1.PostgresCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(t, c), Name: "shop"},
-		Spec:       v1alpha1.PostgresClusterSpec{Version: 17, Instances: 2, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}},
-	}
-	must(t, c.Create(t.Context(), cluster))
+	c, cluster := newCluster(t, func(spec *v1alpha1.PostgresClusterSpec) { spec.Instances = 2 })
 	for n := range int64(2) {
 		if n == 1 {
 			cluster.Spec.Instances, cluster.Spec.Storage.Size = 3, resource.MustParse("2Gi")
@@ -39,13 +31,6 @@ func history(t *testing.T) (client.Client, *v1alpha1.PostgresCluster) {
 	return c, cluster
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // says fails unless all of this was said.
 func says(t *testing.T, out string, all ...string) {
 	t.Helper()
@@ -57,25 +42,25 @@ func says(t *testing.T, out string, all ...string) {
 }
 
 func TestAPersonSeesWhatEachRevisionChanged(t *testing.T) {
-	c, cluster := history(t)
+	c, cluster := changed(t)
 	cluster.Spec.Instances = 4
 	must(t, c.Update(t.Context(), cluster))
 	var out strings.Builder
-	must(t, Show(t.Context(), c, client.ObjectKeyFromObject(cluster), &out))
+	must(t, history.Show(t.Context(), c, client.ObjectKeyFromObject(cluster), &out))
 	says(t, out.String(), "REVISION", "(the oldest that is kept)", "spec.instances: 2 -> 3", `spec.storage.size: "1Gi" -> "2Gi"`, "(spec)", "spec.instances: 3 -> 4")
 }
 
 func TestAPersonGoesBackAndIsToldWhatStays(t *testing.T) {
-	c, cluster := history(t)
+	c, cluster := changed(t)
 	key, out := client.ObjectKeyFromObject(cluster), &strings.Builder{}
-	if err := (Rollback{In: strings.NewReader("no\n"), Out: out}).Carry(t.Context(), c, key); err == nil {
+	if err := (history.Rollback{In: strings.NewReader("no\n"), Out: out}).Carry(t.Context(), c, key); err == nil {
 		t.Error("it is done although the person doesn't want it")
 	}
 	must(t, c.Get(t.Context(), key, cluster))
 	if cluster.Spec.Instances != 3 {
 		t.Fatalf("there are %d instances", cluster.Spec.Instances)
 	}
-	must(t, Rollback{In: strings.NewReader("shop\n"), Out: out}.Carry(t.Context(), c, key))
+	must(t, history.Rollback{In: strings.NewReader("shop\n"), Out: out}.Carry(t.Context(), c, key))
 	must(t, c.Get(t.Context(), key, cluster))
 	if cluster.Spec.Instances != 2 || cluster.Spec.Storage.Size.String() != "2Gi" {
 		t.Errorf("it is %+v", cluster.Spec)
@@ -84,8 +69,8 @@ func TestAPersonGoesBackAndIsToldWhatStays(t *testing.T) {
 }
 
 func TestARevisionThatIsNotKeptIsNamed(t *testing.T) {
-	c, cluster := history(t)
-	err := Rollback{To: 7, Yes: true}.Carry(t.Context(), c, client.ObjectKeyFromObject(cluster))
+	c, cluster := changed(t)
+	err := history.Rollback{To: 7, Yes: true}.Carry(t.Context(), c, client.ObjectKeyFromObject(cluster))
 	if err == nil || !strings.Contains(err.Error(), "there is no revision 7 of shop; kubectl howdah history shop lists") {
 		t.Error(err)
 	}

@@ -1,0 +1,83 @@
+//go:build integration
+
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
+)
+
+// askSwitchover is ask with this command.
+func askSwitchover(t *testing.T, request switchover.Request, respond func(*v1alpha1.PostgresCluster)) (string, error) {
+	t.Helper()
+	return ask(t, request, nil, func(spec v1alpha1.PostgresClusterSpec) bool { return spec.Switchover != nil }, respond)
+}
+
+func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
+	out, err := askSwitchover(t, switchover.Request{To: "shop-2", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{
+			Token: cluster.Spec.Switchover.Token, From: "shop-0", To: cluster.Spec.Switchover.To, State: v1alpha1.SwitchoverDone,
+		}
+	})
+	if err != nil || !strings.HasPrefix(out, "shop-2 is now the primary instead of shop-0.") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestAPersonIsToldThatNothingHadToChange(t *testing.T) {
+	out, err := askSwitchover(t, switchover.Request{To: "shop-0", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", From: "shop-0", To: "shop-0", State: v1alpha1.SwitchoverDone}
+	})
+	if err != nil || out != "shop-0 is the primary already.\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
+	_, err := askSwitchover(t, switchover.Request{To: "shop-9", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverRefused, Message: "there is no shop-9"}
+	})
+	if err == nil || err.Error() != "refused: there is no shop-9" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnAnswerToAnOlderRequestIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
+	for known, want := range map[v1alpha1.SwitchoverStatus]string{
+		{Token: "one", State: v1alpha1.SwitchoverDone}:                                  "timed out after 1s; spec.switchover stays as requested",
+		{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}: "timed out after 1s; spec.switchover stays as requested: shop-1 catches up",
+	} {
+		c, cluster := newCluster(t, nil)
+		cluster.Status.Switchover = &known
+		if err := c.Status().Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		err := switchover.Request{Token: "two", Wait: true, Timeout: time.Second}.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestARequestOfSomebodyElseEndsTheWait(t *testing.T) {
+	_, err := askSwitchover(t, switchover.Request{Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Spec.Switchover.Token = "another"
+	})
+	if err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithoutWaitingTheRequestIsWritten(t *testing.T) {
+	out, err := askSwitchover(t, switchover.Request{Token: "one"}, func(*v1alpha1.PostgresCluster) {})
+	if err != nil || !strings.Contains(out, "status.switchover") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
