@@ -2,12 +2,10 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,12 +67,17 @@ func deleteInstance(options ...client.DeleteOption) func(*nemesis, string) (func
 	}
 }
 
-// loseVolume deletes an instance with its volume: the next one of that name has an empty one.
-func loseVolume(n *nemesis, name string) (func(), error) {
-	if err := n.Delete(n.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: n.Meta("data-" + name)}); err != nil {
+// loseVolume deletes an instance with its volume.
+func loseVolume(n *nemesis, name string) (func(), error) { return nil, n.loseVolume(name) }
+
+// rollBackVolume gives an instance the volume that it had a while ago.
+func rollBackVolume(n *nemesis, name string) (func(), error) {
+	putBack, err := n.copyVolume(name)
+	if err != nil {
 		return nil, err
 	}
-	return nil, n.Delete(n.Context(), &corev1.Pod{ObjectMeta: n.Meta(name)}, client.GracePeriodSeconds(0))
+	n.pass(n.between(3*time.Second, 12*time.Second))
+	return nil, putBack()
 }
 
 // onNode runs a command of the test bed, and another one to heal. The name of the node comes where there is an empty word, or last.
@@ -113,32 +116,17 @@ func losePackets(n *nemesis, node string) (func(), error) {
 	return func() { n.Kube("exec", node, "nft", "delete", "table", "inet", "chaos") }, err
 }
 
-// rollBackLease writes the Lease again as it was a while ago, as somebody does who restores etcd from a backup.
+// rollBackLease writes the Lease again as it was a while ago.
 func rollBackLease(n *nemesis, _ string) (func(), error) {
 	old, err := n.lease()
 	if err != nil {
 		return nil, err
 	}
 	n.pass(n.between(4*time.Second, 12*time.Second))
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": old.Annotations}, "spec": old.Spec})
-	if err != nil {
-		return nil, err
-	}
-	return nil, n.Patch(n.Context(), old, client.RawPatch("application/merge-patch+json", patch))
+	return nil, n.writeAgain(old)
 }
 
-func deleteLease(n *nemesis, _ string) (func(), error) {
-	lease, err := n.lease()
-	if err != nil {
-		return nil, err
-	}
-	return nil, n.Delete(n.Context(), lease)
-}
-
-func (n *nemesis) lease() (*coordinationv1.Lease, error) {
-	lease := &coordinationv1.Lease{ObjectMeta: n.Meta(name)}
-	return lease, n.Get(n.Context(), client.ObjectKeyFromObject(lease), lease)
-}
+func deleteLease(n *nemesis, _ string) (func(), error) { return nil, n.deleteLease() }
 
 func (n *nemesis) changeSpec(ctx context.Context, patch string) error {
 	return n.Patch(ctx, &v1alpha1.PostgresCluster{ObjectMeta: n.Meta(name)}, client.RawPatch("application/merge-patch+json", []byte(patch)))

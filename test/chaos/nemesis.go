@@ -183,9 +183,9 @@ func (n *nemesis) node() (string, error) {
 	return pod.Spec.NodeName, err
 }
 
-func (n *nemesis) pod(name string) (*corev1.Pod, error) {
+func (r *round) pod(name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	return pod, n.Get(n.Context(), client.ObjectKey{Namespace: n.Namespace, Name: name}, pod)
+	return pod, r.Get(r.Context(), client.ObjectKey{Namespace: r.Namespace, Name: name}, pod)
 }
 
 // linearizable judges what the clients of registers saw, where no acknowledged row may be lost.
