@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
