@@ -6,16 +6,19 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 )
 
 // AsPostgres runs a copy of this test program, which lies in a folder of root's, as the user postgres, and returns its exit
-// status. It is for a TestMain that is run by root: programs that start a server themselves refuse root.
-func AsPostgres() int {
+// status. It is for a TestMain that is run by root: programs that start a server themselves refuse root. The programs of some packages
+// are built beside it, where Beside finds them.
+func AsPostgres(packages ...string) int {
 	who, err := user.Lookup("postgres")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "as root, these tests need the user postgres:", err)
@@ -34,6 +37,10 @@ func AsPostgres() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if err := build(dir, packages...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
 		return strings.HasPrefix(arg, "-test.testlogfile") // only root can write it
 	})
@@ -48,6 +55,33 @@ func AsPostgres() int {
 		return 1
 	}
 	return 0
+}
+
+func build(dir string, packages ...string) error {
+	for _, pkg := range packages {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, path.Base(pkg)), pkg).CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w: %s", pkg, err, out)
+		}
+	}
+	return nil
+}
+
+// Beside is the program of a package, which AsPostgres has built; else it is built for this test.
+func Beside(t testing.TB, pkg string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(filepath.Dir(self), path.Base(pkg))
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	dir := t.TempDir()
+	if err := build(dir, pkg); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, path.Base(pkg))
 }
 
 func copyProgram(to string, uid, gid int) error {

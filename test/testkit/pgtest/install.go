@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"howdah.dev/howdah/pkg/postgres"
@@ -22,6 +23,22 @@ type Installation struct {
 // Installed lists what tests may use, oldest first: the folders in PG_BINDIRS (separated by colons),
 // else what Debian's packages installed. It fails the test where there is none.
 func Installed(t testing.TB) []Installation {
+	t.Helper()
+	looking.Lock()
+	defer looking.Unlock()
+	if installed == nil {
+		installed = find(t)
+	}
+	return slices.Clone(installed)
+}
+
+// What was found, so that each program is asked for its version once.
+var (
+	looking   sync.Mutex
+	installed []Installation
+)
+
+func find(t testing.TB) []Installation {
 	t.Helper()
 	var found []Installation
 	for _, dir := range binDirs() {

@@ -55,8 +55,8 @@ func Init(t testing.TB, opts Options) *Server {
 		t: t, Installation: choose(t, opts.Major),
 		DataDir: filepath.Join(dir, "pgdata"), SocketDir: dir, LogFile: filepath.Join(dir, "log"),
 	}
-	args := []string{"--pgdata", s.DataDir, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
-	s.Run(t, "initdb", append(args, opts.InitArgs...)...)
+	args := []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
+	s.initdb(append(args, opts.InitArgs...))
 	s.Configure(opts.Params)
 	if opts.HBA != "" {
 		s.write("pg_hba.conf", opts.HBA)

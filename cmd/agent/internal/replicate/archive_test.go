@@ -5,7 +5,6 @@ package replicate
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -30,11 +29,7 @@ func (n *node) archives(store objstore.Store, system string, primary bool) *arch
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Paths.WAL = program
+	n.Paths.WAL = pgtest.Beside(t, walProgram)
 	a := archive.New(filepath.Join(n.Volume.PGData(g.ID), "pg_wal"), n.Log, time.Now,
 		archive.Limits{Patience: 5 * time.Second, LastPatience: 5 * time.Second, Pause: 50 * time.Millisecond})
 	t.Cleanup(a.Close)

@@ -23,19 +23,17 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
-	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestMain is the agent's archive_command and restore_command as well.
+// walProgram is archive_command and restore_command.
+const walProgram = "howdah.dev/howdah/cmd/wal"
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == walsocket.VerbArchive || os.Args[1] == walsocket.VerbFetchReplica) {
-		os.Exit(walsocket.Command(os.Args[1:]))
-	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
-		os.Exit(pgtest.AsPostgres())
+		os.Exit(pgtest.AsPostgres(walProgram))
 	}
 	if err := postmaster.AdoptOrphans(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -253,11 +251,11 @@ func (n *node) with(do func(*pgx.Conn) error) {
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(4 * time.Minute)
-	for !holds() {
+	for pause := 10 * time.Millisecond; !holds(); pause = min(pause*5/4, 200*time.Millisecond) { // a look may start a backend
 		select {
 		case <-deadline:
 			t.Fatalf("waited in vain for %s", what)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

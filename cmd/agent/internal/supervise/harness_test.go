@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,8 +62,31 @@ func newPod(t *testing.T) *pod {
 func newPodOn(t *testing.T, volume string) *pod {
 	t.Helper()
 	p := newEmptyPod(t, volume)
-	p.init("g1")
+	initialized.Do(func() { initialized.volume = p.keepInitialized() })
+	if out, err := exec.Command("cp", "-a", initialized.volume+"/.", string(p.Volume)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	return p
+}
+
+// initialized is a volume with data as the Job that initializes it leaves it. It is made once, which takes some seconds of processor time, and
+// copied by each pod. It goes with the folder of this process (pgtest.AsPostgres).
+var initialized struct {
+	sync.Once
+	volume string
+}
+
+func (p *pod) keepInitialized() string {
+	p.t.Helper()
+	dir, err := os.MkdirTemp("", "initialized")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	own := p.Volume
+	defer func() { p.Volume = own }()
+	p.Volume = generation.Volume(dir)
+	p.init("g1")
+	return dir
 }
 
 // newEmptyPod makes one without data.
@@ -74,14 +98,10 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: authority.New(t), Paths: Paths{
 		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
-		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: program, Port: pgtest.Port(t),
+		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: pgtest.Beside(t, walProgram), Port: pgtest.Port(t),
 	}}
 	if volume != "" {
 		p.Volume = generation.Volume(volume)
@@ -204,11 +224,11 @@ func (p *pod) await(what string, holds func() bool) {
 func (p *pod) awaitFor(limit time.Duration, what string, holds func() bool) {
 	p.t.Helper()
 	deadline := time.After(limit)
-	for !holds() {
+	for pause := 10 * time.Millisecond; !holds(); pause = min(pause*5/4, 200*time.Millisecond) { // a look may start a backend
 		select {
 		case <-deadline:
 			p.t.Fatalf("the agent does not %s: %+v\n%s", what, p.agent.Status(), p.log)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -10,20 +10,18 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestMain is the agent's archive_command and restore_command as well, and runs the tests as PostgreSQL's user where we are root: the server
-// refuses root, and its socket asks who we are.
+// walProgram is archive_command and restore_command.
+const walProgram = "howdah.dev/howdah/cmd/wal"
+
+// TestMain runs the tests as PostgreSQL's user where we are root: the server refuses root, and its socket asks who we are.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == walsocket.VerbArchive || os.Args[1] == walsocket.VerbFetchReplica) {
-		os.Exit(walsocket.Command(os.Args[1:]))
-	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
 		unmount, melt := mountSmall(), mountFreezer()
-		status := pgtest.AsPostgres()
+		status := pgtest.AsPostgres(walProgram)
 		unmount()
 		melt()
 		os.Exit(status)
