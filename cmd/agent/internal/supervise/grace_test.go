@@ -12,6 +12,9 @@ import (
 )
 
 func TestAServerThatDoesNotStopIsStoppedBeforeTheGracePeriodEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it has five seconds, which a busy machine may need for less; make test-full has it")
+	}
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
