@@ -94,7 +94,7 @@ func stages(full bool) []*stage {
 }
 
 // waiting is how many tests may run at a time that wait for servers more than they compute.
-const waiting = 4
+const waiting = 3
 
 // clustersAtOnce is how many end-to-end tests may. With four at work on two processors an idle cluster has news, so `make test-full`, which
 // looks at one, has fewer.

@@ -25,3 +25,17 @@ func TestEveryInstalledServerStartsStopsAndStartsAgain(t *testing.T) {
 		}
 	})
 }
+
+// Tests tell databases apart by it, as Howdah does.
+func TestEachServerHasASystemIdentifierOfItsOwn(t *testing.T) {
+	Each(t, func(t *testing.T, pg Installation) {
+		seen := map[string]bool{}
+		for range 3 {
+			s := Start(t, Options{Major: pg.Major})
+			seen[s.SQL("SELECT system_identifier FROM pg_control_system()")] = true
+		}
+		if len(seen) != 3 {
+			t.Errorf("three servers have %v", seen)
+		}
+	})
+}

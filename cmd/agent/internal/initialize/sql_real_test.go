@@ -33,7 +33,7 @@ func after(t *testing.T, pg pgtest.Installation, texts ...string) (Worker, error
 			t.Fatal(err)
 		}
 	}
-	w := Worker{Volume: generation.Volume(t.TempDir()), Run: postgres.Exec, Now: time.Now, SQLPath: path}
+	w := Worker{Volume: generation.Volume(t.TempDir()), Run: pgtest.Exec, Now: time.Now, SQLPath: path}
 	_, err := w.Init(t.Context(), task)
 	return w, err
 }

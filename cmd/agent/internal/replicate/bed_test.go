@@ -118,7 +118,7 @@ func (n *node) upstream() settings.Upstream {
 func (b *bed) found() *node {
 	b.t.Helper()
 	n := b.nodes[0]
-	worker := initialize.Worker{Volume: n.Volume, Run: postgres.Exec, Now: time.Now}
+	worker := initialize.Worker{Volume: n.Volume, Run: pgtest.Exec, Now: time.Now}
 	if _, err := worker.Init(b.t.Context(), agentapi.InitJob{DataGeneration: wanted, MajorVersion: b.pg.Major}); err != nil {
 		b.t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (p *pod) issueServer() {
 
 func (p *pod) init(id string) initialize.Result {
 	p.t.Helper()
-	worker := initialize.Worker{Volume: p.Volume, Run: postgres.Exec, Now: time.Now}
+	worker := initialize.Worker{Volume: p.Volume, Run: pgtest.Exec, Now: time.Now}
 	result, err := worker.Init(p.t.Context(), agentapi.InitJob{DataGeneration: id, MajorVersion: p.config.MajorVersion})
 	if err != nil {
 		p.t.Fatal(err)
