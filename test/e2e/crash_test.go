@@ -16,6 +16,7 @@ import (
 // TestDeletingControllersAtEachStepChangesNothingButTheTime deletes the pods of the owning controller and of the
 // db-controller whenever a Backup, a Restore and an Upgrade say that they have come a step further.
 func TestDeletingControllersAtEachStepChangesNothingButTheTime(t *testing.T) {
+	onlyInFull(t, "test/integration/together and test/worlds end the controllers at each write")
 	// Not parallel: other tests' patience is not what is tested here.
 	b := newBed(t, "minio")
 	shop := b.Cluster("shop", 15)
