@@ -6,8 +6,11 @@ package boundaries
 
 import (
 	"context"
+	"maps"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -45,17 +48,41 @@ func controllers(namespace string) map[string]controller {
 		"backup-controller":  {&v1alpha1.Backup{ObjectMeta: meta("b")}, "b-backup-2", "b-backup-2", workload.ComponentBackup, progress("backups", "b")},
 		"restore-controller": {&v1alpha1.Restore{ObjectMeta: meta("r")}, "r-restore", "r-restore", workload.ComponentRestore, progress("restores", "r")},
 		"upgrade-controller": {&v1alpha1.Upgrade{ObjectMeta: meta("u")}, "u-upgrade", "u-upgrade", workload.ComponentUpgrade, progress("upgrades", "u")},
+		"drill-controller": {
+			&v1alpha1.FailoverDrill{ObjectMeta: meta("d")}, "d-failover-drill", "d-failover-drill", workload.ComponentFailoverDrill, progress("failoverdrills", "d"),
+		},
 	}
 }
 
 // normal is a Job as the controller creates it.
 func (c controller) normal() workload.Job {
-	return workload.Job{
+	job := workload.Job{
 		Name: c.job, Owner: c.owner, Cluster: "shop", Component: c.component, Image: "postgres:17", OldImage: "postgres:15",
 		Agent: workload.Agent{Image: agentImage}, Args: []string{"work"}, Spec: map[string]string{}, Progress: c.progress, Inline: c.progress == nil,
 		Node: "w1", DataClaim: "data-shop-0", S3Secret: "s3", KeysSecret: "keys", ConnectionConfigMap: "shop-connection", ClientTLSSecret: "shop-backup",
 		Secrets: map[string][]string{"shop-app": {"password"}},
 	}
+	switch c.component {
+	case workload.ComponentUpgrade:
+		job.S3Secret, job.KeysSecret, job.ClientTLSSecret, job.Secrets = "", "", "shop-upgrade", nil
+	case workload.ComponentFailoverDrill:
+		job.S3Secret, job.KeysSecret, job.ClientTLSSecret, job.Secrets, job.DataClaim = "", "", "shop-failover-drill", nil, ""
+		job.Inline, job.ConnectionConfigMap = true, ""
+	}
+	if c.needsNoServer() {
+		job.Image, job.OldImage = agentImage, ""
+	}
+	return job
+}
+
+// needsNoServer: the Job runs in the image of the agent.
+func (c controller) needsNoServer() bool {
+	return c.component == workload.ComponentBackup || c.component == workload.ComponentFailoverDrill
+}
+
+// readsSecrets says whether the roles of a controller let it read Secrets.
+func readsSecrets(name string) bool {
+	return name != "upgrade-controller" && name != "drill-controller"
 }
 
 // made creates the normal Job with all that belongs to it, in each way that it gets the agent, and returns the last one for
@@ -89,8 +116,17 @@ func TestEachControllerCreatesItsOwnJobsAndNoOthers(t *testing.T) {
 	namespace := apiserver.Namespace(t, apiserver.Client(t))
 	for name, c := range controllers(namespace) {
 		as := apiserver.ClientAs(t, name)
-		template := c.made(t, as)
-		for what, change := range breakouts() {
+		template, all := c.made(t, as), breakouts()
+		if !readsSecrets(name) {
+			maps.Copy(all, thefts())
+		}
+		if c.needsNoServer() {
+			delete(all, "another agent, mounted") // it mounts none
+			all["a server"] = func(j *batchv1.Job) {
+				j.Spec.Template.Spec.Containers[0].Command[0], j.Spec.Template.Spec.Containers[0].Image = agentapi.AgentPath, "evil/postgres:17"
+			}
+		}
+		for what, change := range all {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				job := template.DeepCopy()
 				change(job)
@@ -184,6 +220,116 @@ func breakouts() map[string]func(*batchv1.Job) {
 	}
 }
 
+// thefts are what a controller without a right to read Secrets would make of a Job to read one.
+func thefts() map[string]func(*batchv1.Job) {
+	variable := func(change func(*corev1.Container)) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec.Containers[0]) }
+	}
+	mounted := func(name string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
+			j.Spec.Template.Spec.Volumes = append(j.Spec.Template.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
+		}
+	}
+	named := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	return map[string]func(*batchv1.Job){
+		"anybody's Secret":         mounted("theirs"),
+		"the keys of the CA":       mounted("shop-ca"),
+		"the superuser's password": mounted("shop-superuser"),
+		"the instances' Secret":    mounted("shop-instance"),
+		"anybody's Secret, all of it": variable(func(c *corev1.Container) {
+			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("theirs")}}}
+		}),
+		"anybody's Secret, as a variable": variable(func(c *corev1.Container) {
+			c.Env = append(c.Env, corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{
+				SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named("theirs"), Key: "a"},
+			}})
+		}),
+	}
+}
+
+// A Job of an Upgrade has the variables of spec.pods. The db-controller says in the Role of the instances which Secrets those come from, as the
+// upgrade-controller may read none.
+func TestTheUpgradeControllerUsesTheSecretsThatAClusterNamesForItsPods(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	namespace := apiserver.Namespace(t, apiserver.Client(t))
+	named := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop", UID: "u"}}
+	from := &v1alpha1.EnvSource{SecretKeyRef: &v1alpha1.KeyReference{Name: "license", Key: "key"}}
+	another := &v1alpha1.EnvSource{SecretKeyRef: &v1alpha1.KeyReference{Name: "proxy", Key: "url"}}
+	named.Spec.Pods.Env = []v1alpha1.EnvVar{{Name: "LICENSE", ValueFrom: from}, {Name: "A", Value: "b"}, {Name: "HTTPS_PROXY", ValueFrom: another}, {Name: "B", ValueFrom: another}}
+	job := controllers(namespace)["upgrade-controller"].normal()
+	job.ClusterSpec, job.Progress, job.Inline = &named.Spec, nil, true
+	as := client.NewDryRunClient(apiserver.ClientAs(t, "upgrade-controller"))
+	refused(t, job.Ensure(t.Context(), as))
+	db := apiserver.ClientAs(t, "db-controller")
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "shop-instance", Labels: ours()}
+	for _, object := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"license,proxy,proxy"}, Verbs: []string{"use"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: meta.Name, Namespace: namespace}},
+		},
+	} {
+		if err := db.Create(t.Context(), object); err != nil {
+			t.Fatalf("%T is refused: %v", object, err)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // until the API server has seen the Role
+		err := job.Ensure(t.Context(), as)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the Secret that the cluster names is refused: %v", err)
+		}
+	}
+	from.SecretKeyRef.Name = "theirs"
+	refused(t, job.Ensure(t.Context(), as))
+}
+
+func TestThePoolerControllerGetsAtNothingButPoolers(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	namespace := apiserver.Namespace(t, apiserver.Client(t))
+	as := client.NewDryRunClient(apiserver.ClientAs(t, "pooler-controller"))
+	pooler := func() *appsv1.Deployment {
+		pod := corev1.PodSpec{ServiceAccountName: "shop-pooler", SecurityContext: workload.PodSecurity(), Containers: []corev1.Container{{
+			Name: "pgbouncer", Image: "pgbouncer:1.25.1", Command: []string{agentapi.AgentPath, "pooler"}, SecurityContext: workload.ContainerSecurity(), Env: workload.PodIdentity(),
+		}}}
+		pod.Volumes, pod.Containers[0].VolumeMounts = workload.ScratchVolumes()
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "shop-pooler"}}})
+		workload.Agent{Image: agentImage}.Bring(&pod)
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop-pooler", Labels: ours()},
+			Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: ours()}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ours()}, Spec: pod},
+			},
+		}
+	}
+	if err := as.Create(t.Context(), pooler()); err != nil {
+		t.Errorf("its own Deployment is refused: %v", err)
+	}
+	for _, object := range others(namespace) {
+		if err := apiserver.Client(t).Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, do := range ofTheDBController(namespace) {
+		t.Run(what, func(t *testing.T) { refused(t, do(t.Context(), as)) })
+	}
+	for what, change := range thefts() {
+		t.Run(what, func(t *testing.T) {
+			template, stolen := &batchv1.Job{}, pooler()
+			template.Spec.Template = stolen.Spec.Template
+			change(template)
+			stolen.Spec.Template = template.Spec.Template
+			refused(t, as.Create(t.Context(), stolen))
+		})
+	}
+}
+
 func TestNoControllerGetsAtAccountsSecretsOrObjectsOfOthers(t *testing.T) {
 	apiserver.InstallBoundaries(t)
 	admin := apiserver.Client(t)
@@ -228,10 +374,18 @@ func (c controller) access(t *testing.T, as client.Client, namespace string) {
 	}
 }
 
-// others are objects of a namespace that no controller has created.
+// others are objects of a namespace that no controller has created, and some that the db-controller has.
 func others(namespace string) []client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	cluster := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: ours()}
+	}
 	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: cluster("shop-config")}, &rbacv1.Role{ObjectMeta: cluster("cart-instance")}, &corev1.ServiceAccount{ObjectMeta: cluster("cart-instance")},
+		&corev1.Service{ObjectMeta: cluster("shop-ro"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+		&batchv1.Job{ObjectMeta: cluster("cart-init"), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "c"}},
+		}}}},
 		&rbacv1.Role{ObjectMeta: named("theirs")}, &corev1.ConfigMap{ObjectMeta: named("theirs")}, &corev1.Secret{ObjectMeta: named("theirs")}, &corev1.ServiceAccount{ObjectMeta: named("theirs")},
 		&corev1.Pod{ObjectMeta: named("theirs"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
 		&corev1.Pod{
@@ -276,7 +430,7 @@ func (c controller) attempts(namespace string) map[string]attempt {
 			return as.Patch(ctx, object, client.RawPatch("application/strategic-merge-patch+json", []byte(patch)))
 		}
 	}
-	return map[string]attempt{
+	all := map[string]attempt{
 		"the token of an account":       create(&corev1.Secret{ObjectMeta: token, Type: corev1.SecretTypeServiceAccountToken}),
 		"a bootstrap token":             create(&corev1.Secret{ObjectMeta: owned, Type: corev1.SecretTypeBootstrapToken}),
 		"a Secret of nobody":            create(&corev1.Secret{ObjectMeta: meta}),
@@ -285,6 +439,12 @@ func (c controller) attempts(namespace string) map[string]attempt {
 		"a Role for all pods":           create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}}),
 		"instances with a right to any pod": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"theirs"}, Verbs: []string{"patch"},
+		}}}),
+		"instances that read a Secret": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"theirs"}, Verbs: []string{"get"},
+		}}}),
+		"instances that use a pod": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"x-0"}, Verbs: []string{"use"},
 		}}}),
 		"instances with a right to any slice": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{"x"}, Verbs: []string{"patch"},
@@ -313,6 +473,41 @@ func (c controller) attempts(namespace string) map[string]attempt {
 		},
 		"the end of another's ConfigMap": func(ctx context.Context, as client.Client) error {
 			return as.Delete(ctx, named(&corev1.ConfigMap{}, "theirs"))
+		},
+	}
+	if c.component != workload.ComponentInit {
+		maps.Copy(all, ofTheDBController(namespace))
+	}
+	return all
+}
+
+// ofTheDBController is what other controllers would do to objects of a cluster, which have the label of Howdah as theirs do.
+func ofTheDBController(namespace string) map[string]attempt {
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: ours()}
+	}
+	end := func(object client.Object) attempt {
+		return func(ctx context.Context, as client.Client) error { return as.Delete(ctx, object) }
+	}
+	change := func(object client.Object, patch string) attempt {
+		return func(ctx context.Context, as client.Client) error {
+			return as.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		}
+	}
+	keys := meta("shop-ca")
+	keys.OwnerReferences = []metav1.OwnerReference{{APIVersion: "howdah.dev/v1alpha1", Kind: "PostgresCluster", Name: "shop", UID: "u"}}
+	return map[string]attempt{
+		"the end of the agents' configuration": end(&corev1.ConfigMap{ObjectMeta: meta("shop-config")}),
+		"the agents' configuration":            change(&corev1.ConfigMap{ObjectMeta: meta("shop-config")}, `{"data":{"a":"b"}}`),
+		"a configuration for the agents": func(ctx context.Context, as client.Client) error {
+			return as.Create(ctx, &corev1.ConfigMap{ObjectMeta: meta("cart-config")})
+		},
+		"where readers are led":          change(&corev1.Service{ObjectMeta: meta("shop-ro")}, `{"spec":{"selector":{"a":"b"}}}`),
+		"the end of the instances' Role": end(&rbacv1.Role{ObjectMeta: meta("cart-instance")}),
+		"the end of their account":       end(&corev1.ServiceAccount{ObjectMeta: meta("cart-instance")}),
+		"the end of another's Job":       end(&batchv1.Job{ObjectMeta: meta("cart-init")}),
+		"a CA of its own": func(ctx context.Context, as client.Client) error {
+			return as.Create(ctx, &corev1.Secret{ObjectMeta: keys})
 		},
 	}
 }

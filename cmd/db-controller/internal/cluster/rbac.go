@@ -1,7 +1,7 @@
 package cluster
 
 // What the db-controller may do. It writes the status of PostgresClusters and of nothing else, and holds what it gives
-// to the instances' Role: writing EndpointSlices, Leases and the labels of pods.
+// to the instances' Role: writing EndpointSlices, Leases and the labels of pods, and the use of Secrets, which Kubernetes has no meaning for.
 //
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters/status,verbs=patch
@@ -11,7 +11,7 @@ package cluster
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete;use
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/resize,verbs=patch

@@ -3,6 +3,8 @@
 package identity
 
 import (
+	"strings"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,7 +31,7 @@ func Role(cluster *v1alpha1.PostgresCluster, instances int) *rbacv1.Role {
 	for i := range pods {
 		pods[i] = names.Instance(i)
 	}
-	return &rbacv1.Role{
+	role := &rbacv1.Role{
 		ObjectMeta: component.Meta(cluster, names.Identity(), workload.ComponentInstance),
 		Rules: []rbacv1.PolicyRule{
 			{
@@ -47,6 +49,25 @@ func Role(cluster *v1alpha1.PostgresCluster, instances int) *rbacv1.Role {
 			},
 		},
 	}
+	if secrets := namedInEnv(cluster.Spec.Pods.Env); secrets != "" {
+		// This verb lets nobody read them. It is how the admission policies know which Secrets the variables of a Job may come from that
+		// was created by a controller without a right to read Secrets.
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{
+			APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: []string{secrets}, Verbs: []string{"use"},
+		})
+	}
+	return role
+}
+
+// namedInEnv are the Secrets that variables come from, in their order, as one name: a policy can't ask about each.
+func namedInEnv(env []v1alpha1.EnvVar) string {
+	var names []string
+	for _, v := range env {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
+			names = append(names, v.ValueFrom.SecretKeyRef.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // Binding of the two.
