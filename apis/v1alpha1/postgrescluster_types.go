@@ -165,6 +165,11 @@ type PostgresClusterSpec struct {
 	// +optional
 	Pods Pods `json:"pods,omitempty"`
 
+	// InheritedMetadata names labels and annotations of the PostgresCluster that its volumes, Secrets, ConfigMaps and Services get, too.
+	// A change restarts nothing. Pods have those in pods.
+	// +optional
+	InheritedMetadata *InheritedMetadata `json:"inheritedMetadata,omitempty"`
+
 	// RunAs is the user of the pods of instances and Jobs. By default, user, group and fsGroup are 999, as in PostgreSQL's official
 	// images. It can't be changed, because the files on the volumes belong to the user.
 	// +optional

@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
+	"howdah.dev/howdah/cmd/db-controller/internal/inherited"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/retainedvolumes"
@@ -34,6 +35,7 @@ type parts struct {
 	moves     *volumemove.Steps
 	retained  *retainedvolumes.Steps
 	rollouts  *rollout.Steps
+	inherited *inherited.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -49,6 +51,7 @@ func (r *Reconciler) parts() parts {
 		moves:     &volumemove.Steps{Applier: applier, Rolling: roll},
 		retained:  &retainedvolumes.Steps{Applier: applier, Agent: r.Agent},
 		rollouts:  &rollout.Steps{Client: r.Client, Limit: r.rollouts, CanaryNamespaces: r.canaries},
+		inherited: &inherited.Steps{Applier: applier},
 	}
 }
 
@@ -77,6 +80,7 @@ func (p parts) components() steps {
 		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease, p.access.EnsurePodMonitor,
 		volumemove.Plan,                                                      // recorded before a volume is created or grows
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
+		p.inherited.EnsureInherited,
 	}
 }
 
