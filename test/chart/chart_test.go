@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -220,6 +221,28 @@ func TestEveryControllerIsToldHowPodsGetTheAgent(t *testing.T) {
 			got := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !strings.HasPrefix(arg, "--agent-image-volume") })
 			if !slices.Equal(got, want) {
 				t.Errorf("%s has arguments %v where it is %s", object.GetName(), args, mounted)
+			}
+		}
+	}
+}
+
+// A tag means another image with each minor version, and whatever its registry makes of it.
+func TestEachVersionOfPostgreSQLHasAnImageByItsDigest(t *testing.T) {
+	official := regexp.MustCompile(`^(15|17|18)=postgres:(15|17|18)-trixie@sha256:[0-9a-f]{64}$`)
+	for _, object := range ofKind(render(t), "Deployment") {
+		for _, arg := range as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args {
+			list, is := strings.CutPrefix(arg, "--postgres-images=")
+			if !is {
+				continue
+			}
+			images := strings.Split(list, ",")
+			for _, image := range images {
+				if parts := official.FindStringSubmatch(image); len(parts) == 0 || parts[1] != parts[2] {
+					t.Errorf("%s: %s", object.GetName(), image)
+				}
+			}
+			if len(images) != 3 {
+				t.Errorf("%s has %v", object.GetName(), images)
 			}
 		}
 	}
