@@ -43,6 +43,8 @@ const (
 	ReasonReplicaDamaged = "ReplicaDamaged"
 	// ReasonChecksIncomplete: the last check of the primary did not reach all indexes.
 	ReasonChecksIncomplete = "ChecksIncomplete"
+	// ReasonChecksSuspended: spec.deepChecks.suspend is true, so nobody looks for damage.
+	ReasonChecksSuspended = "ChecksSuspended"
 	// ReasonServiceUnreachable: an instance can't commit through the Service -rw.
 	ReasonServiceUnreachable = "ServiceUnreachable"
 	// ReasonServiceNotResolved: the name of the Service -rw can't be resolved in a pod of the cluster.

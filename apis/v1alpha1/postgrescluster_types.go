@@ -114,6 +114,11 @@ type PostgresClusterSpec struct {
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
 
+	// DeepChecks says how the agents look for damage, and for what is out of reach. By default, they check every index once a day or
+	// less often, a little at a time.
+	// +optional
+	DeepChecks *DeepChecks `json:"deepChecks,omitempty"`
+
 	// Failover says how a primary that fails is replaced, and by whom. By default, any instance takes over within seconds.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`

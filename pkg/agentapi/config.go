@@ -61,6 +61,8 @@ type Config struct {
 	Failover *Failover `json:"failover,omitempty"`
 	// Repair says when agents repair their instances by themselves; nil: always.
 	Repair *Repair `json:"repair,omitempty"`
+	// DeepChecks that are not as by default; nil: all are.
+	DeepChecks *DeepChecks `json:"deepChecks,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
 	// DelaySeconds of replicas that replay WAL late, by pod.

@@ -24,11 +24,16 @@ type Checks struct {
 	Found []LoadFinding `json:"found,omitempty"`
 	// Damaged: pages or indexes of this instance are damaged.
 	Damaged bool `json:"damaged,omitempty"`
+	// DamageCertain: PostgreSQL's own code says so, of checksums or of an index whose order depends on nothing that a user can define. An
+	// error of any other index may be one that a function of a user raises.
+	DamageCertain bool `json:"damageCertain,omitempty"`
 	// Done are the checks by name: those below.
 	Done map[string]Check `json:"done,omitempty"`
 	// IndexesChecked and IndexesSkipped count those of the present round, and RoundEnded is when all had been gone through; zero: not yet.
-	IndexesChecked int64     `json:"indexesChecked,omitempty"`
-	IndexesSkipped int64     `json:"indexesSkipped,omitempty"`
+	IndexesChecked int64 `json:"indexesChecked,omitempty"`
+	IndexesSkipped int64 `json:"indexesSkipped,omitempty"`
+	// IndexesWaiting take longer than others may, and are checked at the end of the round, each alone.
+	IndexesWaiting int64     `json:"indexesWaiting,omitempty"`
 	RoundEnded     time.Time `json:"roundEnded,omitzero"`
 	// RoundWhole: that round checked every index of every database. Otherwise it says nothing of those that it skipped or missed.
 	RoundWhole           bool  `json:"roundWhole,omitempty"`
@@ -37,6 +42,19 @@ type Checks struct {
 	// ClockAheadSeconds is the clock of the node against that of the API server; negative: it is behind.
 	ClockAheadSeconds float64 `json:"clockAheadSeconds,omitempty"`
 }
+
+// DeepChecks are settings of them.
+type DeepChecks struct {
+	// Suspend: nothing is checked.
+	Suspend bool `json:"suspend,omitempty"`
+	// IntervalSeconds between two rounds through all indexes; 0 is the default.
+	IntervalSeconds int64 `json:"intervalSeconds,omitempty"`
+	// IndexTimeoutSeconds that the check of one index may take; 0 is the default.
+	IndexTimeoutSeconds int64 `json:"indexTimeoutSeconds,omitempty"`
+}
+
+// Suspended says whether nothing is checked.
+func (d *DeepChecks) Suspended() bool { return d != nil && d.Suspend }
 
 // Check is how one ended last.
 type Check struct {

@@ -25,6 +25,7 @@ type Limits struct {
 	Turn  time.Duration // that it takes at most
 	Each  time.Duration // that one index takes at most
 	Bytes int64         // of indexes, the last of which may exceed it
+	Long  time.Duration // that an index takes at most which takes longer than Each, in a turn of its own; not more than Each: it is skipped
 }
 
 // PrimaryLimits and ReplicaLimits: who needs a table for itself waits for the check of an index, and everybody else behind it. On a replica, that
@@ -51,6 +52,8 @@ type Place struct {
 	Index    uint32 `json:"index,omitempty"`
 	// Damaged indexes. Each is looked at again in every turn, until it is whole or gone.
 	Damaged []Damage `json:"damaged,omitempty"`
+	// Large indexes are those of the present round that take longer than others may. Each is checked alone once the others are.
+	Large []Large `json:"large,omitempty"`
 	// Trying is the index that is being checked. After a crash of the server or the agent, it is one that the round has skipped.
 	Trying *Missed `json:"trying,omitempty"`
 	// Now is the present round, and Last the one that ended last.
@@ -64,6 +67,8 @@ type Damage struct {
 	OID      uint32 `json:"oid"`
 	Index    string `json:"index"`
 	Message  string `json:"message"`
+	// Certain: PostgreSQL's own code has said so.
+	Certain bool `json:"certain,omitempty"`
 }
 
 // Walker goes through the indexes of one server. Only one goroutine uses it.
@@ -80,9 +85,13 @@ type Walker struct {
 	// that missed something, it is a part of that.
 	Rest time.Duration
 	Now  func() time.Time
-	Log  *slog.Logger
+	// Disturbs says why the check of a large index by the session with this process ID must end; empty: it may go on. nil: it always may.
+	Disturbs func(ctx context.Context, pid uint32) string
+	Log      *slog.Logger
 
 	place *Place
+	// passed: the last turn found nothing left of the round but large indexes.
+	passed bool
 }
 
 // Place is a copy of where the walker is.
@@ -110,6 +119,7 @@ func (w *Walker) load() {
 	}
 	if trying := w.place.Trying; trying != nil {
 		w.place.Now.skip(*trying)
+		w.place.Large = slices.DeleteFunc(w.place.Large, func(l Large) bool { return l.Database == trying.Database && l.Index == trying.Index })
 		w.place.Trying = nil
 	}
 }
@@ -156,9 +166,13 @@ func (w *Walker) Turn(parent context.Context) error {
 	if w.rests() {
 		return nil
 	}
+	w.passed = false
 	at := slices.IndexFunc(databases, func(d database) bool { return d.OID >= w.place.Database })
 	if at < 0 {
-		w.endRound()
+		w.passed = true
+		if len(w.place.Large) == 0 {
+			w.endRound()
+		}
 		return nil
 	}
 	db := databases[at]
@@ -172,7 +186,7 @@ func (w *Walker) Turn(parent context.Context) error {
 	before := w.place.Index
 	err = server.With(ctx, db.Name, func(conn *pgx.Conn) error { return w.next(ctx, conn, db, end) })
 	if err != nil && parent.Err() == nil && w.place.Index == before { // one that lets nobody in must not end all rounds
-		w.miss(db, why(err, w.Limits))
+		w.miss(db, why(err, w.Limits.Each))
 	}
 	return err
 }
@@ -204,7 +218,7 @@ func (w *Walker) rests() bool {
 func (w *Walker) endRound() {
 	w.place.Last, w.place.Now = w.place.Now, Round{}
 	w.place.Last.Ended = w.Now().UTC().Truncate(time.Second)
-	w.place.Database, w.place.Index = 0, 0
+	w.place.Database, w.place.Index, w.place.Large = 0, 0, nil
 	w.save()
 }
 
@@ -235,7 +249,7 @@ func (w *Walker) again(ctx context.Context, server local.Server, databases []dat
 // whole says whether a damaged index is whole again, or gone.
 func (w *Walker) whole(ctx context.Context, server local.Server, d Damage) (whole bool, err error) {
 	err = server.With(ctx, d.Database, func(conn *pgx.Conn) error {
-		checker, end, err := w.begin(ctx, conn)
+		checker, end, err := w.begin(ctx, conn, w.Limits.Each)
 		if err != nil || checker == nil {
 			return err
 		}
@@ -252,9 +266,15 @@ type index struct {
 	OID   uint32
 	Name  string
 	Bytes int64
+	// Certain: nothing that a user can define is run to check it, so only PostgreSQL itself can call it damaged.
+	Certain bool
 }
 
-const indexes = `SELECT c.oid, format('%I.%I', n.nspname, c.relname), c.relpages::int8 * current_setting('block_size')::int8
+// indexes says of each whether it has columns only, of types and operator classes that come with PostgreSQL, or of enums, which it orders itself.
+// A function of a user may raise any error, and may raise it on replicas only. Objects with OIDs from 16384 on were created by users.
+const indexes = `SELECT c.oid, format('%I.%I', n.nspname, c.relname), c.relpages::int8 * current_setting('block_size')::int8,
+		i.indexprs IS NULL AND i.indpred IS NULL AND NOT EXISTS (SELECT FROM unnest(i.indclass::oid[]) AS k(class) WHERE k.class >= 16384)
+		AND NOT EXISTS (SELECT FROM pg_attribute t JOIN pg_type y ON y.oid = t.atttypid WHERE t.attrelid = c.oid AND y.oid >= 16384 AND y.typtype <> 'e')
 	FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid JOIN pg_am a ON a.oid = c.relam JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.relkind = 'i' AND c.relpersistence = 'p' AND a.amname = 'btree' AND i.indisready AND i.indisvalid AND c.oid > $1 ORDER BY c.oid LIMIT $2`
 
@@ -267,7 +287,7 @@ func (w *Walker) next(ctx context.Context, conn *pgx.Conn, db database, end time
 	if err != nil {
 		return local.Plain(err)
 	}
-	checker, finish, err := w.begin(ctx, conn)
+	checker, finish, err := w.begin(ctx, conn, w.Limits.Each)
 	if err != nil {
 		return local.Plain(err)
 	}
@@ -283,9 +303,10 @@ func (w *Walker) next(ctx context.Context, conn *pgx.Conn, db database, end time
 		}
 		bytes += index.Bytes
 		w.place.Index = index.OID // before it is checked: an index that ends the server is not looked at again and again
-		w.place.Trying = &Missed{Database: db.Name, Index: index.Name, Why: "the server or the agent ended while it was checked"}
-		w.save()
-		w.note(db, index, checker.twice(ctx, index.OID))
+		w.try(db.Name, index.Name)
+		if found := checker.twice(ctx, index.OID); !w.postpone(db, index, found) {
+			w.note(db, index, found)
+		}
 		if conn.IsClosed() {
 			return errors.New("the session of the check ended")
 		}
@@ -308,24 +329,49 @@ func (w *Walker) miss(db database, why string) {
 	w.leave(db)
 }
 
+// try records which index is about to be checked.
+func (w *Walker) try(database, index string) {
+	w.place.Trying = &Missed{Database: database, Index: index, Why: "the server or the agent ended while it was checked"}
+	w.save()
+}
+
 func (w *Walker) note(db database, index index, found result) {
 	w.place.Trying = nil
-	skip := func(why string) { w.place.Now.skip(Missed{Database: db.Name, Index: index.Name, Why: why}) }
 	switch {
 	case found.damage != "":
 		w.Log.Error("an index is damaged", "database", db.Name, "index", index.Name, "error", found.damage)
-		known := slices.ContainsFunc(w.place.Damaged, func(d Damage) bool { return d.Database == db.Name && d.OID == index.OID })
-		if !known && len(w.place.Damaged) == mostDamaged {
-			skip("it is damaged, as are more others than are remembered")
-		} else if !known {
-			w.place.Damaged = append(w.place.Damaged, Damage{Database: db.Name, OID: index.OID, Index: index.Name, Message: found.damage})
+		w.remember(Damage{Database: db.Name, OID: index.OID, Index: index.Name, Message: found.damage, Certain: index.Certain})
+	case found.whole, found.gone:
+		w.place.Damaged = slices.DeleteFunc(w.place.Damaged, func(d Damage) bool { return d.Database == db.Name && d.OID == index.OID })
+		if found.whole {
+			w.place.Now.Checked++
 		}
-	case found.whole:
-		w.place.Now.Checked++
-	case !found.gone:
-		skip(why(found.err, w.Limits))
+	default:
+		w.skip(db, index, why(found.err, w.Limits.Each), tooLong(found.err))
 	}
 	w.save()
+}
+
+func (w *Walker) skip(db database, index index, why string, tooLong bool) {
+	w.place.Now.skip(Missed{Database: db.Name, Index: index.Name, Why: why, TooLong: tooLong})
+}
+
+// remember damage. Where there is too much of it, what a function of a user may have said makes room for what PostgreSQL itself says.
+func (w *Walker) remember(damage Damage) {
+	known := func(d Damage) bool { return d.Database == damage.Database && d.OID == damage.OID }
+	at := slices.IndexFunc(w.place.Damaged, known)
+	if at < 0 && len(w.place.Damaged) == mostDamaged {
+		if at = slices.IndexFunc(w.place.Damaged, func(d Damage) bool { return !d.Certain }); at < 0 || !damage.Certain {
+			w.place.Now.skip(Missed{Database: damage.Database, Index: damage.Index, Why: "it is damaged, as are more others than are remembered"})
+			return
+		}
+		w.place.Now.skip(Missed{Database: w.place.Damaged[at].Database, Index: w.place.Damaged[at].Index, Why: "it seems damaged, as are more others than are remembered"})
+	}
+	if at < 0 {
+		w.place.Damaged = append(w.place.Damaged, damage)
+		return
+	}
+	w.place.Damaged[at] = damage
 }
 
 // result of one check. Without any of whole, gone and damage, the index could not be checked now.
@@ -356,14 +402,14 @@ const amcheckQuery = `SELECT coalesce(max(quote_ident(n.nspname)), ''), coalesce
 		JOIN pg_database d ON d.datname = current_database() JOIN pg_roles b ON b.oid = d.datdba
 	WHERE e.extname = 'amcheck'`
 
-// begin has amcheck ready in a session; nil: it is not available there. end leaves nothing of it.
-func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end func(), err error) {
+// begin has amcheck ready in a session, to check each index for so long; nil: it is not available there. end leaves nothing of it.
+func (w *Walker) begin(ctx context.Context, conn *pgx.Conn, each time.Duration) (c *checker, end func(), err error) {
 	schema, trusted, available := "", false, false
 	err = conn.QueryRow(ctx, amcheckQuery).Scan(&schema, &trusted, &available)
 	if err != nil || !trusted && (!w.Primary || schema == "" && !available) {
 		return nil, nil, err
 	}
-	settings := fmt.Sprintf("SET application_name = 'howdah check'; SET statement_timeout = %d", w.Limits.Each.Milliseconds())
+	settings := fmt.Sprintf("SET application_name = 'howdah check'; SET statement_timeout = %d", each.Milliseconds())
 	if _, err := conn.Exec(ctx, settings); err != nil {
 		return nil, nil, err
 	}
@@ -391,14 +437,10 @@ func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end fun
 
 // twice checks an index that seems damaged once more: what another session is just changing may seem so.
 func (c *checker) twice(ctx context.Context, oid uint32) result {
-	found := c.check(ctx, oid)
-	if found.damage == "" {
+	if found := c.check(ctx, oid); found.damage == "" {
 		return found
 	}
-	if second := c.check(ctx, oid); second.whole || second.gone {
-		return second
-	}
-	return found
+	return c.check(ctx, oid)
 }
 
 // check one index. In a transaction, the lock on it ends with the savepoint.

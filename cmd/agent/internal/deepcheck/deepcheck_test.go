@@ -1,8 +1,11 @@
 package deepcheck
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,15 +38,15 @@ func TestARoundIsThatOfOneCopyInOneRole(t *testing.T) {
 
 func TestARoundThatMissedSomethingIsNotWhole(t *testing.T) {
 	ended := time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
-	big := Missed{Database: "shop", Index: "public.big", Why: why(&pgconn.PgError{Code: "57014"}, PrimaryLimits)}
+	big := Missed{Database: "shop", Index: "public.big", Why: why(&pgconn.PgError{Code: "57014"}, PrimaryLimits.Each), TooLong: true}
 	closed := Missed{Database: "closed", Why: "it allows no connections"}
 	for name, c := range map[string]struct {
 		round Round
 		says  string
 	}{
 		"whole":        {Round{Checked: 9}, ""},
-		"one index":    {Round{Checked: 9, Skipped: 1, First: &big}, "indexes of others: 1. The first is index public.big in database shop: it takes longer than 10s."},
-		"one database": {Round{Checked: 9, Databases: 1, First: &closed}, "databases: 1, and indexes of others: 0. The first is database closed: it allows no connections."},
+		"one index":    {Round{Checked: 9, Skipped: 1, Missed: []Missed{big}}, "indexes of others: 1. The first: index public.big in database shop: it takes longer than 10s."},
+		"one database": {Round{Checked: 9, Databases: 1, Skipped: 1, Missed: []Missed{closed, big}}, "indexes of others: 1. The first: database closed: it allows no connections; index public.big in database shop: it takes longer than 10s."},
 	} {
 		if c.round.Whole() || c.round.Unchecked() != "" {
 			t.Errorf("%s: it has not ended, and is %+v", name, c.round)
@@ -54,10 +57,13 @@ func TestARoundThatMissedSomethingIsNotWhole(t *testing.T) {
 		}
 	}
 	round := Round{}
-	round.skip(big)
+	for range mostMissed {
+		round.skip(big)
+	}
 	round.miss(closed)
 	round.miss(Missed{Database: "other"})
-	if round.First.Database != "closed" || round.Skipped != 1 || round.Databases != 2 {
+	if m := round.Missed; len(m) != mostMissed || m[0].Database != "closed" || m[1].Database != "other" || m[2] != big ||
+		round.Skipped != mostMissed || round.TooLong != mostMissed || round.Databases != 2 {
 		t.Errorf("%+v", round)
 	}
 }
@@ -105,5 +111,64 @@ func TestAnIndexThatIsDamagedBesideTooManyIsNotForgotten(t *testing.T) {
 	}
 	if place := w.Place(); len(place.Damaged) != mostDamaged || place.Now.Skipped != 1 {
 		t.Errorf("%+v", place)
+	}
+}
+
+func TestWhatAUserMaySayMakesRoomForWhatPostgreSQLSays(t *testing.T) {
+	w := &Walker{File: filepath.Join(t.TempDir(), "checks.json"), Copy: "g1", Log: slog.New(slog.DiscardHandler)}
+	w.load()
+	for oid := range uint32(mostDamaged) {
+		w.note(database{Name: "shop"}, index{OID: oid}, result{damage: "item order"})
+	}
+	w.note(database{Name: "shop"}, index{OID: 99, Certain: true}, result{damage: "item order"})
+	certain := slices.IndexFunc(w.place.Damaged, func(d Damage) bool { return d.Certain })
+	if len(w.place.Damaged) != mostDamaged || certain < 0 || w.place.Damaged[certain].OID != 99 || w.place.Now.Skipped != 1 {
+		t.Errorf("%+v", w.place)
+	}
+	w.note(database{Name: "shop"}, index{OID: 99}, result{whole: true})
+	if len(w.place.Damaged) != mostDamaged-1 {
+		t.Errorf("it was rebuilt: %+v", w.place)
+	}
+}
+
+func TestAnIndexThatTakesLongWaitsForItsOwnTurn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "checks.json")
+	w := &Walker{File: file, Copy: "g1", Limits: Limits{Each: time.Second, Long: time.Minute}, Log: slog.New(slog.DiscardHandler)}
+	w.load()
+	long := result{err: &pgconn.PgError{Code: "57014"}}
+	if w.postpone(database{Name: "shop"}, index{OID: 7, Name: "public.a"}, result{err: &pgconn.PgError{Code: "55P03"}}) || !w.postpone(database{Name: "shop"}, index{OID: 8, Name: "public.big"}, long) {
+		t.Errorf("%+v", w.place)
+	}
+	if place := w.Place(); len(place.Large) != 1 || place.Large[0].Index != "public.big" || place.Now.Skipped != 0 {
+		t.Errorf("%+v", place)
+	}
+	w.try("shop", "public.big")
+	next := &Walker{File: file, Copy: "g1"}
+	if place := next.Place(); len(place.Large) != 0 || place.Now.Skipped != 1 {
+		t.Errorf("the server ended at it, and it is checked again: %+v", place)
+	}
+	w.Limits.Long = w.Limits.Each
+	if w.postpone(database{Name: "shop"}, index{OID: 9}, long) {
+		t.Error("nobody wants it to take longer")
+	}
+}
+
+func TestWhyACheckEndedEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		found result
+		err   error
+		want  string
+	}{
+		"whole":                   {result{whole: true}, nil, ""},
+		"damaged":                 {result{damage: "item order"}, nil, ""},
+		"longer than it may":      {result{err: &pgconn.PgError{Code: "57014"}}, nil, ""},
+		"somebody waited":         {result{err: context.Canceled}, disturbance("somebody waited for a lock of it"), "somebody waited for a lock of it"},
+		"a replica had to replay": {result{err: &pgconn.PgError{Code: "40001"}}, nil, "the replay of WAL waited for it"},
+		"locked":                  {result{err: &pgconn.PgError{Code: "55P03"}}, nil, "somebody has locked it"},
+		"nobody gets in":          {result{}, errors.New("no entry"), "no entry"},
+	} {
+		if got := earlyEnd(c.found, c.err); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
@@ -24,12 +25,19 @@ type Deep struct {
 	// Database and Index that amcheck found damaged first, in its words, of this many; empty: none.
 	Database, Index, Damage string
 	DamagedIndexes          int
-	// Unchecked says what the last round through all indexes has missed; empty: nothing.
-	Unchecked string
+	// Certain: no function or type of a user can have said so.
+	Certain bool
+	// Unchecked says what the last round through all indexes has missed; empty: nothing. TooLong of them took longer than IndexTimeout.
+	Unchecked    string
+	TooLong      int64
+	IndexTimeout time.Duration
 }
 
 // Damaged says whether data of the instance are.
 func (d Deep) Damaged() bool { return d.ChecksumFailures > 0 || d.Index != "" }
+
+// DamageCertain says whether PostgreSQL's own code has found damage.
+func (d Deep) DamageCertain() bool { return d.ChecksumFailures > 0 || d.Index != "" && d.Certain }
 
 // JudgeDeep says what is found, at most one finding of each reason.
 func JudgeDeep(d Deep) []agentapi.LoadFinding {
@@ -47,11 +55,14 @@ func damage(d Deep) *agentapi.LoadFinding {
 	if d.DamagedIndexes > 1 {
 		amcheck += fmt.Sprintf(" %d more are damaged.", d.DamagedIndexes-1)
 	}
+	if d.Index != "" && !d.Certain {
+		amcheck += " Functions or types of users decide its order, so the error may be theirs."
+	}
 	switch {
+	case d.Replica && d.ChecksumFailures > 0 && !d.Certain:
+		return replicaDamaged(d, fmt.Sprintf("PostgreSQL has read %d pages with a wrong checksum.", d.ChecksumFailures))
 	case d.Replica && d.Index != "":
 		return replicaDamaged(d, amcheck)
-	case d.Replica && d.ChecksumFailures > 0:
-		return replicaDamaged(d, fmt.Sprintf("PostgreSQL has read %d pages with a wrong checksum.", d.ChecksumFailures))
 	case d.Index != "":
 		return &agentapi.LoadFinding{
 			Reason:   agentapi.FindingIndexDamaged,
@@ -76,12 +87,23 @@ func unchecked(d Deep) *agentapi.LoadFinding {
 	if d.Replica || d.Unchecked == "" {
 		return nil
 	}
+	advice := "Remove the cause, or check them with pg_amcheck at a quiet time."
+	if d.TooLong > 0 && d.IndexTimeout < mostIndexTimeout {
+		advice = fmt.Sprintf("For what takes too long, set spec.deepChecks.indexTimeout to more, such as %s. %s", short(min(4*d.IndexTimeout, mostIndexTimeout)), advice)
+	}
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingChecksIncomplete,
 		Evidence: fmt.Sprintf("On the primary %s: %s", d.Instance, d.Unchecked),
-		Advice: `Remove the cause, or check them with pg_amcheck at a quiet time. Until a round checks everything, no damaged replica is cloned automatically: ` +
-			`the primary might be damaged, too.`,
+		Advice:   advice + " Until a round checks everything, no damaged replica is cloned automatically: the primary might be damaged, too.",
 	}
+}
+
+// mostIndexTimeout is what spec.deepChecks.indexTimeout can be at most.
+const mostIndexTimeout = 4 * time.Hour
+
+// short leaves out of a duration what is 0: 40m, and not 40m0s.
+func short(d time.Duration) string {
+	return strings.TrimSuffix(strings.Replace(d.String(), "m0s", "m", 1), "0m")
 }
 
 func name(d Deep) *agentapi.LoadFinding {

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ const (
 	deepRetry    = time.Minute      // after a try that failed, until it counts
 	deepFailures = 3                // in a row that count
 	turnsInRest  = 144              // between two rounds through all indexes: a day
+	indexTimeout = 10 * time.Minute // that the check of a large index may take
+	busyLooks    = 5                // in a row, a second apart, after which such a check leaves a busy instance alone
+	fewSessions  = 4                // that are active don't make an instance busy, however few cores it has
 	commitTime   = 15 * time.Second // that a commit through the Service may take
 	placeFile    = "checks.json"    // on the volume
 )
@@ -35,7 +40,14 @@ type deepChecks struct {
 	copy    *adopted
 	primary bool
 
-	walker        *deepcheck.Walker
+	walker *deepcheck.Walker
+	// long ends with the check of a large index, which has the walker until then; nil: there is none.
+	long chan error
+	// place that the walker had when it was last free.
+	place deepcheck.Place
+	// busy looks in a row. Only the check of a large index counts them.
+	busy int
+
 	told          findings.Told
 	done          map[string]agentapi.Check
 	seen          findings.Deep
@@ -71,7 +83,7 @@ func newDeepChecks(s *shared, copy *adopted, primary bool) *deepChecks {
 	d := &deepChecks{shared: s, copy: copy, primary: primary, done: map[string]agentapi.Check{}}
 	d.walker = &deepcheck.Walker{
 		Server: s.server, File: filepath.Join(string(s.Volume), placeFile), Copy: copy.generation.ID, Primary: primary,
-		Limits: deepcheck.ReplicaLimits, Rest: turnsInRest * cmp.Or(s.DeepChecks, deepInterval), Now: time.Now, Log: s.Log,
+		Limits: deepcheck.ReplicaLimits, Disturbs: d.disturbs, Now: time.Now, Log: s.Log,
 	}
 	if primary {
 		d.walker.Limits = deepcheck.PrimaryLimits
@@ -83,6 +95,11 @@ func newDeepChecks(s *shared, copy *adopted, primary bool) *deepChecks {
 // run checks now and then until ctx ends: from then on nothing is known.
 func (d *deepChecks) run(ctx context.Context) {
 	defer d.set(func(status *agentapi.Status) { status.Checks = nil })
+	defer func() {
+		if d.long != nil {
+			<-d.long // before another one has its file
+		}
+	}()
 	interval := cmp.Or(d.DeepChecks, deepInterval)
 	for {
 		pause := interval/2 + rand.N(interval) //nolint:gosec // agents need not be unpredictable, only apart
@@ -94,6 +111,9 @@ func (d *deepChecks) run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
+		if d.latest.config().DeepChecks.Suspended() {
+			d.set(func(status *agentapi.Status) { status.Checks = nil })
+		}
 		if why := d.notNow(ctx); why != "" {
 			d.Log.Debug("no deep checks now", "reason", why)
 			continue
@@ -102,13 +122,68 @@ func (d *deepChecks) run(ctx context.Context) {
 	}
 }
 
-const copying = `SELECT EXISTS (SELECT FROM pg_stat_progress_basebackup) OR EXISTS (SELECT FROM pg_stat_activity
-	WHERE backend_type = 'client backend' AND usename = ANY ($1))`
+// underWay says whether data is copied, whether anybody waits for a lock of the session with that process ID, and how many other sessions of
+// clients are active.
+const underWay = `SELECT EXISTS (SELECT FROM pg_stat_progress_basebackup) OR EXISTS (SELECT FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND usename = ANY ($1)),
+	EXISTS (SELECT FROM pg_locks WHERE NOT granted AND $2::int = ANY (pg_blocking_pids(pid))),
+	(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND state = 'active' AND pid NOT IN (pg_backend_pid(), $2::int))`
 
 // notNow says why nothing is checked now; empty: there is no reason.
 func (d *deepChecks) notNow(ctx context.Context) string {
+	why, _, _ := d.hindered(ctx, 0)
+	return why
+}
+
+// disturbs says why the check of a large index by that session must end. It is asked every second.
+func (d *deepChecks) disturbs(ctx context.Context, pid uint32) string {
+	why, waits, active := d.hindered(ctx, pid)
+	switch {
+	case why != "":
+		return why
+	case waits:
+		return "somebody waited for a lock of it"
+	case active <= d.manySessions():
+		d.busy = 0
+		return ""
+	}
+	if d.busy++; d.busy < busyLooks {
+		return ""
+	}
+	d.busy = 0
+	return fmt.Sprintf("%d sessions were active", active)
+}
+
+// manySessions is how many sessions may be active beside the check of a large index.
+func (d *deepChecks) manySessions() int64 {
+	return max(fewSessions, d.latest.config().CPUMillis/1000)
+}
+
+// hindered says why nothing is checked now, whether somebody waits for a session, and how many others are active.
+func (d *deepChecks) hindered(ctx context.Context, pid uint32) (why string, waits bool, active int64) {
+	if why := d.excused(); why != "" {
+		return why, false, 0
+	}
+	copying := false
+	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		roles := []string{postgres.RoleBackup, postgres.RoleReplication, postgres.RoleUpgrade}
+		return conn.QueryRow(ctx, underWay, roles, int32(pid)).Scan(&copying, &waits, &active) //nolint:gosec // process IDs are small
+	})
+	switch {
+	case err != nil:
+		return "PostgreSQL does not respond", false, 0
+	case copying:
+		return "a backup or a clone is under way", false, 0
+	}
+	return "", waits, active
+}
+
+// excused says why nothing is checked now, as far as PostgreSQL need not be asked; empty: there is no reason.
+func (d *deepChecks) excused() string {
 	config, status := d.latest.config(), d.Status()
 	switch {
+	case config.DeepChecks.Suspended():
+		return "spec.deepChecks.suspend is true"
 	case d.latest.repairsPaused() != "":
 		return "repairs are paused"
 	case config.FailoverDrill != "":
@@ -123,16 +198,6 @@ func (d *deepChecks) notNow(ctx context.Context) string {
 		return "the volume has little space"
 	case status.Disk != nil && !status.Disk.StalledSince.IsZero():
 		return "the disk does not respond"
-	}
-	busy := false
-	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, copying, []string{postgres.RoleBackup, postgres.RoleReplication, postgres.RoleUpgrade}).Scan(&busy)
-	})
-	switch {
-	case err != nil:
-		return "PostgreSQL does not respond"
-	case busy:
-		return "a backup or a clone is under way"
 	}
 	return ""
 }
@@ -151,16 +216,16 @@ func (d *deepChecks) turn(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	place := d.walker.Place()
-	d.seen.Index, d.seen.Database, d.seen.Damage, d.seen.DamagedIndexes = "", "", "", len(place.Damaged)
+	place := d.place
+	d.seen.Index, d.seen.Database, d.seen.Damage, d.seen.Certain, d.seen.DamagedIndexes = "", "", "", false, len(place.Damaged)
 	if len(place.Damaged) > 0 {
-		first := place.Damaged[0]
-		d.seen.Index, d.seen.Database, d.seen.Damage = first.Index, first.Database, first.Message
+		first := place.Damaged[max(0, slices.IndexFunc(place.Damaged, func(one deepcheck.Damage) bool { return one.Certain }))]
+		d.seen.Index, d.seen.Database, d.seen.Damage, d.seen.Certain = first.Index, first.Database, first.Message, first.Certain
 	}
-	d.seen.Unchecked = place.Last.Unchecked()
+	d.seen.Unchecked, d.seen.TooLong, d.seen.IndexTimeout = place.Last.Unchecked(), place.Last.TooLong, d.walker.Limits.Long
 	checks := &agentapi.Checks{
-		Found: d.told.Renew(findings.JudgeDeep(d.seen), d.seen.At), Damaged: d.seen.Damaged(), Done: map[string]agentapi.Check{},
-		IndexesChecked: place.Now.Checked, IndexesSkipped: place.Now.Skipped, ClockAheadSeconds: d.seen.ClockAhead.Seconds(),
+		Found: d.told.Renew(findings.JudgeDeep(d.seen), d.seen.At), Damaged: d.seen.Damaged(), DamageCertain: d.seen.DamageCertain(), Done: map[string]agentapi.Check{},
+		IndexesChecked: place.Now.Checked, IndexesSkipped: place.Now.Skipped, IndexesWaiting: int64(len(place.Large)), ClockAheadSeconds: d.seen.ClockAhead.Seconds(),
 		RoundEnded: place.Last.Ended, RoundWhole: place.Last.Whole(), RoundSkippedIndexes: place.Last.Skipped, RoundMissedDatabases: place.Last.Databases,
 	}
 	for name, check := range d.done {
@@ -263,6 +328,34 @@ func (d *deepChecks) checkChecksums(ctx context.Context) {
 	d.note(ctx, agentapi.CheckChecksums, err)
 }
 
+// checkIndexes takes a turn. A large index is checked beside the other checks, which go on meanwhile.
 func (d *deepChecks) checkIndexes(ctx context.Context) {
+	if d.long != nil {
+		select {
+		case err := <-d.long:
+			d.long = nil
+			d.note(ctx, agentapi.CheckIndexes, err)
+		default:
+			return
+		}
+	}
+	d.adjust(d.latest.config().DeepChecks)
 	d.note(ctx, agentapi.CheckIndexes, d.walker.Turn(ctx))
+	d.place = d.walker.Place()
+	if ctx.Err() != nil || !d.walker.HasLarge() {
+		return
+	}
+	done := make(chan error, 1)
+	d.long = done
+	go func() { done <- d.walker.Long(ctx) }()
+}
+
+// adjust the walker to the settings that people have chosen.
+func (d *deepChecks) adjust(to *agentapi.DeepChecks) {
+	d.walker.Rest, d.walker.Limits.Long = turnsInRest*cmp.Or(d.DeepChecks, deepInterval), indexTimeout
+	if to == nil {
+		return
+	}
+	d.walker.Rest = cmp.Or(time.Duration(to.IntervalSeconds)*time.Second, d.walker.Rest)
+	d.walker.Limits.Long = cmp.Or(time.Duration(to.IndexTimeoutSeconds)*time.Second, d.walker.Limits.Long)
 }

@@ -92,7 +92,7 @@ type Options struct {
 	Beat func() error
 	// Service is how a client reaches the primary; nil: by the Service -rw of the cluster, if this is a pod.
 	Service func(agentapi.Config) *settings.Upstream
-	// DeepChecks is the time between two turns of deep checks; 0: ten minutes.
+	// DeepChecks is the time between two turns of deep checks; 0: ten minutes. What people set is in the configuration of the cluster.
 	DeepChecks time.Duration
 	// Watchdog kills the server when the agent does not; nil: nobody does.
 	Watchdog *watchdog.Process

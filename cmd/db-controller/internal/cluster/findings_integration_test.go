@@ -49,7 +49,7 @@ func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
 		s.answer = func(status *agentapi.Status) {
 			status.Findings, status.Checks = &agentapi.Findings{}, &agentapi.Checks{RoundEnded: time.Now(), RoundWhole: true}
 			if status.Pod == damaged && len(s.reinits[damaged]) == 0 {
-				status.Checks = &agentapi.Checks{Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages.", Advice: "Look."}}}
+				status.Checks = &agentapi.Checks{Damaged: true, DamageCertain: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages.", Advice: "Look."}}}
 			}
 		}
 	})

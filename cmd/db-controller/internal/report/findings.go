@@ -24,7 +24,16 @@ var (
 		v1alpha1.ReasonServiceUnreachable, v1alpha1.ReasonServiceNotResolved,
 	}
 	alsoOfChecks = []string{v1alpha1.ReasonClockSkew, v1alpha1.ReasonCertificateExpires}
+	// ofDamage are those of them that nobody takes back by looking away.
+	ofDamage = []string{v1alpha1.ReasonIndexDamaged, v1alpha1.ReasonReplicaDamaged}
 )
+
+// checksSuspended is found without an agent.
+var checksSuspended = agentapi.LoadFinding{
+	Reason:   v1alpha1.ReasonChecksSuspended,
+	Evidence: "spec.deepChecks.suspend is true, so nobody looks for damaged indexes and pages, or tries to commit through the Service.",
+	Advice:   "Set it to false once what the checks disturbed is over. Damage that was found before stays here until then.",
+}
 
 // reportFindings takes over what the agent of the primary has found in how it runs, and what all agents have found in their deep checks. While
 // an agent says nothing, or can't judge a reason yet, what was found stays: that nobody has looked is no evidence.
@@ -44,19 +53,24 @@ func reportFindings(o *observed.Cluster) {
 		}
 	}
 	add(agent.Findings.Found)
-	unchecked := false
-	for ordinal := range o.Wanted() {
-		said := o.Agent(ordinal)
-		if said == nil || said.Checks == nil {
-			unchecked = true
-			continue
+	unchecked, stays := false, onlyOfChecks
+	if suspended := o.Cluster.Spec.DeepChecks != nil && o.Cluster.Spec.DeepChecks.Suspend; suspended {
+		unchecked, stays = true, ofDamage
+		add([]agentapi.LoadFinding{checksSuspended})
+	} else {
+		for ordinal := range o.Wanted() {
+			said := o.Agent(ordinal)
+			if said == nil || said.Checks == nil {
+				unchecked = true
+				continue
+			}
+			add(slices.DeleteFunc(slices.Clone(said.Checks.Found), func(f agentapi.LoadFinding) bool {
+				return !slices.Contains(onlyOfChecks, f.Reason) && !slices.Contains(alsoOfChecks, f.Reason)
+			}))
 		}
-		add(slices.DeleteFunc(slices.Clone(said.Checks.Found), func(f agentapi.LoadFinding) bool {
-			return !slices.Contains(onlyOfChecks, f.Reason) && !slices.Contains(alsoOfChecks, f.Reason)
-		}))
 	}
 	for _, old := range before {
-		undecided := slices.Contains(agent.Findings.Undecided, old.Reason) || unchecked && slices.Contains(onlyOfChecks, old.Reason)
+		undecided := slices.Contains(agent.Findings.Undecided, old.Reason) || unchecked && slices.Contains(stays, old.Reason)
 		if undecided && !slices.ContainsFunc(now, of(old.Reason)) && len(now) < mostFindings {
 			now = append(now, old)
 		}

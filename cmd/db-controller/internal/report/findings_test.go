@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -63,6 +64,34 @@ func TestWhatADeepCheckFindsStaysUntilEveryInstanceHasLookedAgain(t *testing.T) 
 		if got := o.Cluster.Status.Findings; len(got) != c.want {
 			t.Errorf("after %d steps: %+v", step, got)
 		}
+	}
+}
+
+func TestWhileNobodyChecksOnlyKnownDamageStays(t *testing.T) {
+	o := observedtest.Trio(nil)
+	for _, agent := range o.Agents {
+		agent.Findings, agent.Checks = &agentapi.Findings{}, &agentapi.Checks{}
+	}
+	o.Agents["shop-1"].Checks.Found = []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged}, {Reason: agentapi.FindingServiceUnreachable}}
+	reasons := func() string {
+		reportFindings(o)
+		var got []string
+		for _, f := range o.Cluster.Status.Findings {
+			got = append(got, f.Reason)
+		}
+		return strings.Join(got, " ")
+	}
+	if got := reasons(); got != "ReplicaDamaged ServiceUnreachable" {
+		t.Errorf("before: %s", got)
+	}
+	o.Cluster.Spec.DeepChecks = &v1alpha1.DeepChecks{Suspend: true}
+	if got := reasons(); got != "ChecksSuspended ReplicaDamaged" {
+		t.Errorf("suspended: %s", got)
+	}
+	o.Agents["shop-1"].Checks = nil
+	o.Cluster.Spec.DeepChecks = nil
+	if got := reasons(); got != "ReplicaDamaged" {
+		t.Errorf("before it has looked again: %s", got)
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	damageConfirm = 10 * time.Minute       // that its agent may take to confirm the request
 	damageToken   = "damaged-%d"           // with the time of the decision
 	damageReason  = "Its data is damaged." // where an agent has no words for it
+
+	// damageUncertain: a function can raise any error, and only on replicas. It must not have its instance cloned again and again.
+	damageUncertain = "The order of that index depends on functions or types of users, so the error may be theirs and not that of a disk. Find out with pg_amcheck."
 )
 
 // AdmitDamaged records that a replica with damaged data is cloned again, if nothing speaks against it. One at a time, and one a day.
@@ -36,18 +39,24 @@ func AdmitDamaged(_ context.Context, o *observed.Cluster) flow.Outcome {
 }
 
 // Damaged is the first replica that says that its data is damaged, with its evidence, and what speaks against cloning it again now; an empty
-// instance: there is none. No other one has its turn before it, so two with bad disks are not cloned by turns.
+// instance: there is none. No other one has its turn before it, so two with bad disks are not cloned by turns. One whose damage may be the word
+// of a user has its turn after all others, and is not cloned.
 func Damaged(o *observed.Cluster) (instance, evidence, against string) {
-	for ordinal := range o.Wanted() {
-		agent := o.Agent(ordinal)
-		if ordinal == o.Primary() || agent == nil || agent.Checks == nil || !agent.Checks.Damaged {
-			continue
+	for _, certain := range []bool{true, false} {
+		for ordinal := range o.Wanted() {
+			agent := o.Agent(ordinal)
+			if ordinal == o.Primary() || agent == nil || agent.Checks == nil || !agent.Checks.Damaged || agent.Checks.DamageCertain != certain {
+				continue
+			}
+			instance, evidence = o.Names.Instance(ordinal), damageReason
+			if i := slices.IndexFunc(agent.Checks.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingReplicaDamaged }); i >= 0 {
+				evidence = agent.Checks.Found[i].Evidence
+			}
+			if !certain {
+				return instance, evidence, damageUncertain
+			}
+			return instance, evidence, againstClone(o, instance)
 		}
-		instance, evidence = o.Names.Instance(ordinal), damageReason
-		if i := slices.IndexFunc(agent.Checks.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingReplicaDamaged }); i >= 0 {
-			evidence = agent.Checks.Found[i].Evidence
-		}
-		return instance, evidence, againstClone(o, instance)
 	}
 	return "", "", ""
 }
@@ -93,6 +102,8 @@ func unfitForClone(o *observed.Cluster, instance string) string {
 	switch {
 	case o.Deleting():
 		return "The cluster is being deleted."
+	case o.Cluster.Spec.DeepChecks != nil && o.Cluster.Spec.DeepChecks.Suspend:
+		return "spec.deepChecks.suspend is true."
 	case o.Cluster.Spec.Repair != nil && o.Cluster.Spec.Repair.KeepDamagedReplicas:
 		return "spec.repair.keepDamagedReplicas is true."
 	case o.Primary() < 0 || !o.Electing():

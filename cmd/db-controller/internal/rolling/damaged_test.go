@@ -22,9 +22,14 @@ func damages(instances ...string) func(*observed.Cluster) {
 			agent.Checks = &agentapi.Checks{RoundEnded: o.Now, RoundWhole: true}
 		}
 		for _, name := range instances {
-			o.Agents[name].Checks = &agentapi.Checks{RoundEnded: o.Now, Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages."}}}
+			o.Agents[name].Checks = &agentapi.Checks{RoundEnded: o.Now, Damaged: true, DamageCertain: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages."}}}
 		}
 	}
+}
+
+// maybe has the damage of an instance be the word of a function of a user.
+func maybe(instance string) func(*observed.Cluster) {
+	return func(o *observed.Cluster) { o.Agents[instance].Checks.DamageCertain = false }
 }
 
 // cloned by itself, so long ago.
@@ -89,6 +94,11 @@ func TestWhichDamagedReplicaIsClonedByItself(t *testing.T) {
 		"where a person does it": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			o.Cluster.Spec.Repair = &v1alpha1.Repair{KeepDamagedReplicas: true}
 		}), "shop-1", "spec.repair.keepDamagedReplicas is true."},
+		"where a function of a user may say so":  {observedtest.All(damages("shop-1"), maybe("shop-1")), "shop-1", "the error may be theirs"},
+		"one for certain, after one that may be": {observedtest.All(damages("shop-1", "shop-2"), maybe("shop-1")), "shop-2", ""},
+		"where nobody checks": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
+			o.Cluster.Spec.DeepChecks = &v1alpha1.DeepChecks{Suspend: true}
+		}), "shop-1", "spec.deepChecks.suspend is true."},
 		"in a pause": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			from, until := metav1.NewTime(observedtest.Noon), metav1.NewTime(observedtest.Noon.Add(time.Hour))
 			o.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: &from, PausedUntil: &until}

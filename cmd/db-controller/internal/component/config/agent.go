@@ -25,6 +25,7 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 		DataGeneration: cluster.Status.DataGeneration, Adoptions: cluster.Status.Adoptions, MajorVersion: int(cluster.Status.MajorVersion),
 		Parameters: parameters(cluster), HBA: rules(cluster), Ident: ident(cluster), LDAPPassword: cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil,
 		Declared: declared(cluster), Failover: failover(cluster.Spec.Failover, cluster.Status.StorageMove.Leaving()), Repair: repair(cluster.Spec.Repair),
+		DeepChecks:  deepChecks(cluster.Spec.DeepChecks),
 		MemoryBytes: amount(cluster.Spec.Resources, corev1.ResourceMemory, false),
 		CPUMillis:   amount(cluster.Spec.Resources, corev1.ResourceCPU, true),
 		Database:    database, Owner: owner, SuperuserAccess: cluster.Spec.SuperuserAccess,
