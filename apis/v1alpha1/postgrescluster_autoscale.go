@@ -11,17 +11,19 @@ type Autoscale struct {
 	// Resources has requests recommended for the PostgreSQL container, or applied to it, within bounds.
 	// +optional
 	Resources *AutoscaleResources `json:"resources,omitempty"`
+	// Replicas has a number of replicas recommended, or applied, within bounds. Use no HorizontalPodAutoscaler beside it.
+	// +optional
+	Replicas *AutoscaleReplicas `json:"replicas,omitempty"`
 }
 
 // AutoscaleMode says what becomes of a recommendation.
-// +kubebuilder:validation:XValidation:rule="self in ['Recommend','Apply']",message="spec.autoscale.resources.mode must be Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods"
 type AutoscaleMode string
 
 // The modes.
 const (
 	// AutoscaleRecommend only shows it.
 	AutoscaleRecommend AutoscaleMode = "Recommend"
-	// AutoscaleApply gives it to running pods.
+	// AutoscaleApply has it take effect.
 	AutoscaleApply AutoscaleMode = "Apply"
 )
 
@@ -31,6 +33,7 @@ type AutoscaleResources struct {
 	// Mode is Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods without
 	// a restart. The default is Recommend.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Recommend','Apply']",message="spec.autoscale.resources.mode must be Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods"
 	Mode AutoscaleMode `json:"mode,omitempty"`
 	// CPU of each instance.
 	// +optional
@@ -38,6 +41,38 @@ type AutoscaleResources struct {
 	// Memory of each instance.
 	// +optional
 	Memory *ResourceBounds `json:"memory,omitempty"`
+}
+
+// AutoscaleReplicas says how many replicas there are for the load that they have.
+// +kubebuilder:validation:XValidation:rule="has(self.cpuPercent) || has(self.sessionsPercent)",message="spec.autoscale.replicas needs cpuPercent or sessionsPercent, such as cpuPercent: 60"
+// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="spec.autoscale.replicas.min must not be more than max, such as {min: 1, max: 4}"
+type AutoscaleReplicas struct {
+	// Mode is Recommend, which only shows a number in status.autoscale, or Apply, which adds and removes replicas, one at a time. The
+	// default is Recommend.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Recommend','Apply']",message="spec.autoscale.replicas.mode must be Recommend, which only shows a number in status.autoscale, or Apply, which adds and removes replicas"
+	Mode AutoscaleMode `json:"mode,omitempty"`
+	// Min is the least number of replicas, beside the primary. There are never fewer than spec.synchronous needs.
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 8",message="spec.autoscale.replicas.min must be from 1 to 8, because the primary is one of at most nine instances"
+	Min int32 `json:"min"`
+	// Max is the most.
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 8",message="spec.autoscale.replicas.max must be from 1 to 8, because the primary is one of at most nine instances"
+	Max int32 `json:"max"`
+	// CPUPercent is how much of spec.resources.limits.cpu, or else of requests.cpu, the replicas are to use on average, such as 60.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 100",message="spec.autoscale.replicas.cpuPercent must be from 10 to 100, such as 60"
+	CPUPercent *int32 `json:"cpuPercent,omitempty"`
+	// SessionsPercent is how many of the sessions that a replica can have clients are to use on average, such as 70.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 95",message="spec.autoscale.replicas.sessionsPercent must be from 10 to 95, such as 70"
+	SessionsPercent *int32 `json:"sessionsPercent,omitempty"`
+	// ShrinkAfter is how long the load must have asked for fewer replicas before one is removed, such as 4h. The default is 1h.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="spec.autoscale.replicas.shrinkAfter must be from 10m to 168h, such as 1h: a replica that comes back is cloned"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	ShrinkAfter *metav1.Duration `json:"shrinkAfter,omitempty"`
 }
 
 // ResourceBounds are the least and the most that is recommended.
@@ -64,6 +99,72 @@ type AutoscaleStatus struct {
 	// Waiting says why recommended requests are not applied now.
 	// +optional
 	Waiting string `json:"waiting,omitempty"`
+	// Replicas is what spec.autoscale.replicas has recommended and applied.
+	// +optional
+	Replicas *AutoscaleReplicasStatus `json:"replicas,omitempty"`
+}
+
+// AutoscaleReplicasStatus is how many replicas the load asks for, and how many there are to be.
+type AutoscaleReplicasStatus struct {
+	// Recommended number of replicas.
+	// +optional
+	Recommended *ReplicasRecommendation `json:"recommended,omitempty"`
+	// Applied is the number of instances that the cluster is to have instead of spec.instances, with spec.autoscale.replicas.mode: Apply.
+	// It is recorded before an instance is added or removed.
+	// +optional
+	Applied *AppliedReplicas `json:"applied,omitempty"`
+	// Waiting says why the recommended number is not applied now, or why there is none.
+	// +optional
+	Waiting string `json:"waiting,omitempty"`
+}
+
+// ReplicasRecommendation is a number of replicas that fits the load.
+type ReplicasRecommendation struct {
+	// Replicas beside the primary.
+	Replicas int32 `json:"replicas"`
+	// Reason has the numbers that it follows from, as they were when it changed.
+	Reason string `json:"reason"`
+	// Since when it is recommended.
+	Since metav1.Time `json:"since"`
+	// NeededAt is when the load last asked for as many. They become fewer only when it was long ago.
+	NeededAt metav1.Time `json:"neededAt"`
+}
+
+// AppliedReplicas is a number of instances that was decided automatically.
+type AppliedReplicas struct {
+	// Instances that the cluster is to have, the primary among them.
+	Instances int32 `json:"instances"`
+	// SpecInstances is what spec.instances was when it was decided. Once that is another, it counts again.
+	SpecInstances int32 `json:"specInstances"`
+	// Previous number of instances, to which the cluster returns if no node has room for the one that was added last.
+	// +optional
+	Previous *int32 `json:"previous,omitempty"`
+	// Refused is why the instance that was added last was removed again. The next one is tried a day later.
+	// +optional
+	Refused string `json:"refused,omitempty"`
+	// Reason has the numbers that it follows from.
+	Reason string `json:"reason"`
+	// Since when it was decided.
+	Since metav1.Time `json:"since"`
+}
+
+// DesiredInstances is how many instances the cluster is to have: what spec.autoscale.replicas has decided, or else spec.instances.
+func (c *PostgresCluster) DesiredInstances() int32 {
+	if c.Spec.Autoscale == nil || c.Spec.Autoscale.Replicas == nil || c.Spec.Autoscale.Replicas.Mode != AutoscaleApply {
+		return c.Spec.Instances
+	}
+	if applied := c.Status.AppliedReplicas(); applied != nil && applied.SpecInstances == c.Spec.Instances {
+		return applied.Instances
+	}
+	return c.Spec.Instances
+}
+
+// AppliedReplicas is the number of instances that was decided automatically; nil: none was.
+func (s *PostgresClusterStatus) AppliedReplicas() *AppliedReplicas {
+	if s.Autoscale == nil || s.Autoscale.Replicas == nil {
+		return nil
+	}
+	return s.Autoscale.Replicas.Applied
 }
 
 // AppliedRequests are requests that were decided automatically.

@@ -60,6 +60,8 @@ type Status struct {
 	Findings *Findings `json:"findings,omitempty"`
 	// Usage of CPU and memory by the container; nil: it is not known yet.
 	Usage *Usage `json:"usage,omitempty"`
+	// Sessions of clients, on a replica; nil: they are not known yet.
+	Sessions *Sessions `json:"sessions,omitempty"`
 	// Checks are the deep ones of this instance; nil: none has ended yet.
 	Checks *Checks `json:"checks,omitempty"`
 	// Adoption is the last one that the volume was told of.

@@ -10,4 +10,15 @@ type Usage struct {
 	ThrottledShare float64 `json:"throttledShare,omitempty"`
 	// MemoryBytes at most, without the page cache.
 	MemoryBytes int64 `json:"memoryBytes"`
+	// RecentCPUMillis that were used on average in the last RecentSeconds, five minutes at most.
+	RecentCPUMillis int64 `json:"recentCPUMillis,omitempty"`
+	RecentSeconds   int64 `json:"recentSeconds,omitempty"`
+}
+
+// Sessions of clients on a replica.
+type Sessions struct {
+	// Seconds that were looked at, five minutes at most.
+	Seconds int64 `json:"seconds"`
+	// Percent of the sessions that clients can have were used on average.
+	Percent int64 `json:"percent"`
 }

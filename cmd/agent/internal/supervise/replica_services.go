@@ -39,6 +39,7 @@ func (s *replicaServices) run(ctx context.Context) {
 	s.learn(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { newDeepChecks(s.shared, s.copy, false).run(ctx) })
+	beside.Go(func() { s.countSessions(ctx) })
 	defer beside.Wait()
 	began := time.Now()
 	var kept, facts time.Time

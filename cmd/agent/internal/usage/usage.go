@@ -65,7 +65,10 @@ func fields(cgroup, name string) (map[string]int64, error) {
 // Window has the samples of the last hour. Only one goroutine uses it.
 type Window struct{ samples []Sample }
 
-const length = time.Hour
+const (
+	length = time.Hour
+	recent = 5 * time.Minute
+)
 
 // Add a sample, and say what was used in the window; nil: it takes two samples to know.
 func (w *Window) Add(s Sample) *agentapi.Usage {
@@ -93,6 +96,10 @@ func (w *Window) Add(s Sample) *agentapi.Usage {
 	if len(rates) > 0 {
 		slices.Sort(rates)
 		used.CPUMillis = rates[len(rates)*95/100]
+	}
+	since := w.samples[slices.IndexFunc(w.samples, func(old Sample) bool { return s.At.Sub(old.At) <= recent })]
+	if took := s.At.Sub(since.At); took > 0 {
+		used.RecentSeconds, used.RecentCPUMillis = int64(took.Seconds()), int64(1000*(s.CPU-since.CPU)/took)
 	}
 	if periods := s.Periods - first.Periods; periods > 0 {
 		used.ThrottledShare = float64(s.Throttled-first.Throttled) / float64(periods)

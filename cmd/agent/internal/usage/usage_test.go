@@ -33,7 +33,7 @@ func TestTheUseOfAContainerIsWhatItsKernelCounts(t *testing.T) {
 	}
 	s.At, s.CPU, s.Periods, s.Throttled, s.Memory = s.At.Add(30*time.Second), s.CPU+60*time.Second, s.Periods+10, s.Throttled+120, 900
 	used := w.Add(s)
-	if used.CPUMillis != 500 || used.MemoryBytes != 900 || used.ThrottledShare != 0.1 || used.Seconds != 3600 {
+	if used.CPUMillis != 500 || used.MemoryBytes != 900 || used.ThrottledShare != 0.1 || used.Seconds != 3600 || used.RecentSeconds != 300 || used.RecentCPUMillis != 650 {
 		t.Errorf("%+v", used)
 	}
 	s.At, s.CPU = s.At.Add(time.Minute), time.Second

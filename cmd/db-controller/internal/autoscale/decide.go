@@ -106,7 +106,22 @@ func Waits(o *observed.Cluster) string {
 
 // Hindrance says why no other requests are applied now; empty: nothing speaks against it.
 func Hindrance(o *observed.Cluster) string {
-	status, applied := &o.Cluster.Status, o.Cluster.Status.AppliedRequests()
+	applied := o.Cluster.Status.AppliedRequests()
+	if why := underWay(o); why != "" {
+		return why
+	}
+	switch {
+	case applied != nil && applied.Refused != "" && o.Now.Sub(applied.Since.Time) < refusePause:
+		return "The last change was refused, and the next one is tried a day later: " + applied.Refused
+	case applied != nil && o.Now.Sub(applied.Since.Time) < applyPause:
+		return "The last change was decided less than ten minutes ago."
+	}
+	return unsettled(o)
+}
+
+// underWay is what else is done to the cluster, during which no size is changed automatically; empty: nothing.
+func underWay(o *observed.Cluster) string {
+	status := &o.Cluster.Status
 	switch {
 	case o.Deleting():
 		return "The cluster is being deleted."
@@ -128,12 +143,8 @@ func Hindrance(o *observed.Cluster) string {
 		return "A change of image has not reached every instance."
 	case status.StorageMove != nil && status.StorageMove.Current != nil:
 		return fmt.Sprintf("%s is being moved to a new volume.", status.StorageMove.Current.Instance)
-	case applied != nil && applied.Refused != "" && o.Now.Sub(applied.Since.Time) < refusePause:
-		return "The last change was refused, and the next one is tried a day later: " + applied.Refused
-	case applied != nil && o.Now.Sub(applied.Since.Time) < applyPause:
-		return "The last change was decided less than ten minutes ago."
 	}
-	return unsettled(o)
+	return ""
 }
 
 // unsettled names a pod that is not as it is to be.

@@ -19,6 +19,8 @@ var (
 		"1, with the major version and the image of PostgreSQL that run.", []string{"namespace", "cluster", "version", "image"}, nil)
 	findingMetric = prometheus.NewDesc("howdah_cluster_finding",
 		"1 while status.findings of the PostgresCluster has this reason.", []string{"namespace", "cluster", "reason"}, nil)
+	replicasMetric = prometheus.NewDesc("howdah_cluster_autoscale_replicas",
+		"Replicas beside the primary, by kind: recommended for the load by spec.autoscale.replicas, or applied instead of spec.instances.", []string{"namespace", "cluster", "kind"}, nil)
 	updateMetric = prometheus.NewDesc("howdah_cluster_update_pending",
 		"Minor: 1 while the suite has another image for the version that runs; major: 1 while spec.version is higher than that version.",
 		[]string{"namespace", "cluster", "update"}, nil)
@@ -42,6 +44,12 @@ func measure(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
 	status := &cluster.Status
 	for i := range status.Findings {
 		send(findingMetric, 1, cluster.Namespace, cluster.Name, status.Findings[i].Reason)
+	}
+	if scale := status.Autoscale; scale != nil && scale.Replicas != nil && scale.Replicas.Recommended != nil {
+		send(replicasMetric, float64(scale.Replicas.Recommended.Replicas), cluster.Namespace, cluster.Name, "recommended")
+	}
+	if applied := status.AppliedReplicas(); applied != nil {
+		send(replicasMetric, float64(applied.Instances-1), cluster.Namespace, cluster.Name, "applied")
 	}
 	if status.MajorVersion == 0 {
 		return // nothing has run yet

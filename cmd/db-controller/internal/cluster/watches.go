@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,7 +51,18 @@ func CacheOptions() map[client.Object]cache.ByObject {
 	for _, kind := range append(owned(), labelled()...) {
 		options[kind] = cache.ByObject{Label: ours}
 	}
+	options[&v1alpha1.PostgresCluster{}] = cache.ByObject{Transform: keepScaleFields}
 	return options
+}
+
+// keepScaleFields keeps of the managed fields of an object only who has scaled it. Objects of a cache are patched, and never updated as a whole.
+func keepScaleFields(object any) (any, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return object, nil //nolint:nilerr // a tombstone has none
+	}
+	accessor.SetManagedFields(slices.DeleteFunc(accessor.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Subresource != "scale" }))
+	return object, nil
 }
 
 // SetupWithManager starts the controller with the manager.

@@ -7,8 +7,8 @@ import (
 // MaxInstances that a cluster can have.
 const MaxInstances = 9
 
-// Wanted is the number of instances that spec requests.
-func (o *Cluster) Wanted() int { return max(1, int(o.Cluster.Spec.Instances)) }
+// Wanted is the number of instances that there are to be.
+func (o *Cluster) Wanted() int { return max(1, int(o.Cluster.DesiredInstances())) }
 
 // ToldInstances is what the agents are told. They take no lease while it is 1, so it is 1 only when there is no pod but the
 // first and none can come; and it is more before others are created.

@@ -1,38 +1,53 @@
 package report
 
 import (
+	"cmp"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/autoscale"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// reportAutoscale says which requests fit the load. What was said stays while no agent has measured long enough.
+// reportAutoscale says which sizes fit the load. What was said stays while no agent has measured long enough.
 func reportAutoscale(o *observed.Cluster) {
-	spec, status := o.Cluster.Spec.Autoscale, &o.Cluster.Status
 	before := v1alpha1.AutoscaleStatus{}
-	if status.Autoscale != nil {
-		before = *status.Autoscale
+	if said := o.Cluster.Status.Autoscale; said != nil {
+		before = *said
 	}
-	if spec == nil || spec.Resources == nil {
-		status.Autoscale = nil
-		if before.Applied != nil {
-			status.Autoscale = &v1alpha1.AutoscaleStatus{Applied: before.Applied}
-		}
-		return
-	}
-	now := v1alpha1.AutoscaleStatus{
-		Applied: before.Applied,
-		CPU:     recommended(o, autoscale.CPU, spec.Resources.CPU, before.CPU, func(u *agentapi.Usage) (int64, float64) { return u.CPUMillis, u.ThrottledShare }),
-		Memory: recommended(o, autoscale.Memory, spec.Resources.Memory, before.Memory, func(u *agentapi.Usage) (int64, float64) {
+	now := v1alpha1.AutoscaleStatus{Applied: before.Applied, Replicas: reportReplicas(o, before.Replicas)}
+	if spec := o.Cluster.Spec.Autoscale; spec != nil && spec.Resources != nil {
+		now.CPU = recommended(o, autoscale.CPU, spec.Resources.CPU, before.CPU, func(u *agentapi.Usage) (int64, float64) { return u.CPUMillis, u.ThrottledShare })
+		now.Memory = recommended(o, autoscale.Memory, spec.Resources.Memory, before.Memory, func(u *agentapi.Usage) (int64, float64) {
 			return u.MemoryBytes, 0
-		}),
+		})
 	}
-	status.Autoscale = nil
-	if now.CPU != nil || now.Memory != nil || now.Applied != nil {
-		status.Autoscale = &now
+	o.Cluster.Status.Autoscale = nil
+	if now != (v1alpha1.AutoscaleStatus{}) {
+		o.Cluster.Status.Autoscale = &now
 		now.Waiting = autoscale.Waits(o)
 	}
+}
+
+// reportReplicas says how many replicas fit the load. How many instances there are to be is decided elsewhere, and forgotten with its spec.
+func reportReplicas(o *observed.Cluster, before *v1alpha1.AutoscaleReplicasStatus) *v1alpha1.AutoscaleReplicasStatus {
+	spec := autoscale.ReplicasOf(o.Cluster)
+	if spec == nil {
+		return nil
+	}
+	now := &v1alpha1.AutoscaleReplicasStatus{}
+	if before != nil {
+		now.Recommended, now.Applied = before.Recommended, before.Applied
+	}
+	if spec.Mode != v1alpha1.AutoscaleApply {
+		now.Applied = nil
+	}
+	load, unknown := autoscale.LoadOfReplicas(o)
+	if unknown == "" {
+		now.Recommended = autoscale.RecommendReplicas(*spec, now.Recommended, load, o.Now)
+	}
+	now.Waiting = cmp.Or(autoscale.WaitsForInstances(o), unknown)
+	return now
 }
 
 func recommended(o *observed.Cluster, kind autoscale.Kind, bounds *v1alpha1.ResourceBounds, before *v1alpha1.ResourceRecommendation, use func(*agentapi.Usage) (int64, float64)) *v1alpha1.ResourceRecommendation {

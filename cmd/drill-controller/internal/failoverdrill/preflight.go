@@ -78,7 +78,7 @@ func clusterExists(o *observed) flow.Outcome {
 func clusterHasReplicas(o *observed) flow.Outcome {
 	to, replica := o.drill.Spec.Fault.To, o.drill.Spec.Fault.Instance
 	switch {
-	case o.cluster.Spec.Instances < 2:
+	case o.cluster.DesiredInstances() < 2:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf(
 			"PostgresCluster %s has one instance, so no other instance could take over. Set spec.instances: 3 there, and create another FailoverDrill.", o.cluster.Name))
 	case to != "" && to == o.cluster.Status.Primary:
@@ -135,8 +135,8 @@ func clusterIsWhole(o *observed) flow.Outcome {
 // notWhole says which instance does not run or follow; empty: all do.
 func notWhole(cluster *v1alpha1.PostgresCluster) string {
 	status := &cluster.Status
-	if len(status.Instances) != int(cluster.Spec.Instances) || status.ReadyInstances != cluster.Spec.Instances {
-		return fmt.Sprintf("%d of %d instances accept connections.", status.ReadyInstances, cluster.Spec.Instances)
+	if wanted := cluster.DesiredInstances(); len(status.Instances) != int(wanted) || status.ReadyInstances != wanted {
+		return fmt.Sprintf("%d of %d instances accept connections.", status.ReadyInstances, wanted)
 	}
 	heirs := 0
 	for i := range status.Instances {

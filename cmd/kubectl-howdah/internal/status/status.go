@@ -30,7 +30,7 @@ func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
 	status := cluster.Status
 	fmt.Fprintf(out, "Cluster\t%s/%s\n", cluster.Namespace, cluster.Name)
 	fmt.Fprintf(out, "PostgreSQL\t%s, image %s\n", or(status.Version), or(status.Image))
-	fmt.Fprintf(out, "Instances\t%d of %d ready\n", status.ReadyInstances, cluster.Spec.Instances)
+	fmt.Fprintf(out, "Instances\t%d of %d ready\n", status.ReadyInstances, cluster.DesiredInstances())
 	fmt.Fprintf(out, "Primary\t%s, timeline %d\n", or(status.Primary), status.Timeline)
 	if s := status.Synchronous; s != nil && s.Quorum > 0 {
 		fmt.Fprintf(out, "Synchronous\teach commit is on %d of %s\n", s.Quorum, or(strings.Join(s.Members, ", ")))

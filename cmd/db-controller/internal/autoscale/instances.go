@@ -1,0 +1,292 @@
+package autoscale
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// leastMeasured is how long a replica must have been measured.
+const leastMeasured = 240
+
+// ReplicasOf is spec.autoscale.replicas; nil: there is none.
+func ReplicasOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.AutoscaleReplicas {
+	if cluster.Spec.Autoscale == nil {
+		return nil
+	}
+	return cluster.Spec.Autoscale.Replicas
+}
+
+func appliesReplicas(cluster *v1alpha1.PostgresCluster) bool {
+	spec := ReplicasOf(cluster)
+	return spec != nil && spec.Mode == v1alpha1.AutoscaleApply
+}
+
+// DecideInstances records how many instances there are to be, before one is added or removed.
+func DecideInstances(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if !appliesReplicas(o.Cluster) || !o.Begun() {
+		return flow.Next
+	}
+	applied := o.Cluster.Status.AppliedReplicas()
+	switch other := rival(o); {
+	case other != "" && applied == nil:
+		return flow.Next
+	case other != "":
+		o.Cluster.Status.Autoscale.Replicas.Applied = nil
+		return flow.Save(v1alpha1.ReasonScaling, rivalry(other))
+	case applied == nil || applied.SpecInstances != o.Cluster.Spec.Instances:
+		return apply(o, beginning(o), "It is where spec.autoscale.replicas begins.")
+	}
+	if why := noRoom(o); why != "" {
+		back := *applied.Previous
+		outcome := apply(o, back, "There was no room for more.")
+		o.Cluster.Status.AppliedReplicas().Refused = observed.Bounded(why, 512)
+		return outcome
+	}
+	next, why := nextInstances(o)
+	if next == applied.Instances || hindersInstances(o, next) != "" {
+		return flow.Next
+	}
+	outcome := apply(o, next, why)
+	if next > applied.Instances {
+		o.Cluster.Status.AppliedReplicas().Previous = &applied.Instances
+	}
+	return outcome
+}
+
+// noRoom says why the instance that was added last gets no node, although it has waited for one; empty: it has one, or there is none.
+func noRoom(o *observed.Cluster) string {
+	applied := o.Cluster.Status.AppliedReplicas()
+	if applied.Previous == nil || o.Now.Sub(applied.Since.Time) < applyPause {
+		return ""
+	}
+	pod := o.Pod(int(applied.Instances) - 1)
+	if pod == nil {
+		return ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return fmt.Sprintf("Pod %s: %s", pod.Name, c.Message)
+		}
+	}
+	return ""
+}
+
+// apply records a number of instances.
+func apply(o *observed.Cluster, instances int32, why string) flow.Outcome {
+	status := &o.Cluster.Status
+	if status.Autoscale == nil {
+		status.Autoscale = &v1alpha1.AutoscaleStatus{}
+	}
+	if status.Autoscale.Replicas == nil {
+		status.Autoscale.Replicas = &v1alpha1.AutoscaleReplicasStatus{}
+	}
+	before := o.Wanted()
+	status.Autoscale.Replicas.Applied = &v1alpha1.AppliedReplicas{Instances: instances, SpecInstances: o.Cluster.Spec.Instances, Reason: why, Since: *observed.TimeOf(o.Now)}
+	return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("There are to be %d instances instead of %d. %s", instances, before, why))
+}
+
+// beginning is the number of instances that is there. A status that was lost must not have those removed that an earlier decision has added; what
+// a person has written into spec since then counts.
+func beginning(o *observed.Cluster) int32 {
+	instances := o.Cluster.Spec.Instances
+	if set := o.StatefulSet(); set != nil && o.Cluster.Status.AppliedReplicas() == nil {
+		instances = max(instances, ptr.Deref(set.Spec.Replicas, 1))
+	}
+	return min(instances, observed.MaxInstances)
+}
+
+// nextInstances is one instance nearer to what is recommended.
+func nextInstances(o *observed.Cluster) (instances int32, why string) {
+	now := o.Cluster.DesiredInstances()
+	least, leastWhy := leastReplicas(o)
+	recommended := o.Cluster.Status.Autoscale.Replicas.Recommended
+	switch most := ReplicasOf(o.Cluster).Max; {
+	case now-1 < least:
+		return now + 1, leastWhy
+	case now-1 > most:
+		return now - 1, "More is more than the max of spec.autoscale.replicas."
+	case recommended == nil:
+		return now, ""
+	case recommended.Replicas > now-1 && now-1 < most:
+		return now + 1, recommended.Reason
+	case recommended.Replicas < now-1 && now-1 > least:
+		return now - 1, recommended.Reason
+	}
+	return now, ""
+}
+
+// leastReplicas that there must be, and why.
+func leastReplicas(o *observed.Cluster) (least int32, why string) {
+	spec := &o.Cluster.Spec
+	least, why = ReplicasOf(o.Cluster).Min, "It is the min of spec.autoscale.replicas."
+	if synchronous := spec.Synchronous; synchronous != nil {
+		if needed := synchronous.Number + late(o, spec.Instances); needed > least {
+			least, why = needed, "Fewer would be too few for spec.synchronous."
+		}
+	}
+	for name, field := range named(spec) {
+		if ordinal := o.Names.Ordinal(name); ordinal < int(spec.Instances) && int32(ordinal) > least { //nolint:gosec // nine at most
+			least, why = int32(ordinal), fmt.Sprintf("%s is named in %s.", name, field) //nolint:gosec // nine at most
+		}
+	}
+	return least, why
+}
+
+// named are the instances that spec gives a part of their own. Those with the highest numbers are removed first.
+func named(spec *v1alpha1.PostgresClusterSpec) map[string]string {
+	names := map[string]string{}
+	for i := range spec.DelayedReplicas {
+		names[spec.DelayedReplicas[i].Name] = "spec.delayedReplicas"
+	}
+	for i := range spec.Services.Additional {
+		if name := spec.Services.Additional[i].Instance; name != "" {
+			names[name] = "spec.services.additional"
+		}
+	}
+	return names
+}
+
+// late is how many of the first instances replay WAL late.
+func late(o *observed.Cluster, instances int32) (count int32) {
+	for i := range o.Cluster.Spec.DelayedReplicas {
+		if o.Names.Ordinal(o.Cluster.Spec.DelayedReplicas[i].Name) < int(instances) {
+			count++
+		}
+	}
+	return count
+}
+
+// WaitsForInstances says why the number of instances is not the recommended one; empty: it is, or nobody wants it to be.
+func WaitsForInstances(o *observed.Cluster) string {
+	if other := rival(o); other != "" {
+		return rivalry(other)
+	}
+	if !appliesReplicas(o.Cluster) || o.Cluster.Status.AppliedReplicas() == nil {
+		return ""
+	}
+	next, _ := nextInstances(o)
+	if next == o.Cluster.DesiredInstances() {
+		return ""
+	}
+	return hindersInstances(o, next)
+}
+
+// hindersInstances says why there are not that many instances now; empty: nothing speaks against it.
+func hindersInstances(o *observed.Cluster, next int32) string {
+	if why := underWay(o); why != "" {
+		return why
+	}
+	if applied := o.Cluster.Status.AppliedReplicas(); applied != nil {
+		switch since := o.Now.Sub(applied.Since.Time); {
+		case applied.Refused != "" && since < refusePause && next > applied.Instances:
+			return "The last instance was removed again, and the next one is tried a day later: " + applied.Refused
+		case since < applyPause:
+			return "The last change was decided less than ten minutes ago."
+		}
+	}
+	if found := scaling.Condition(o); found.Reason != "" {
+		return found.Message
+	}
+	if why := unsettled(o); why != "" {
+		return why
+	}
+	if int(next) < o.Wanted() {
+		return againstRemoval(o, int(next))
+	}
+	return ""
+}
+
+// againstRemoval says why the instance with that ordinal is not removed now.
+func againstRemoval(o *observed.Cluster, ordinal int) string {
+	name, least := o.Names.Instance(ordinal), 1
+	if synchronous := o.Cluster.Spec.Synchronous; synchronous != nil {
+		least = int(synchronous.Number)
+	}
+	switch {
+	case o.Primary() < 0:
+		return "There is no primary."
+	case o.Primary() == ordinal:
+		return fmt.Sprintf("%s is the primary, and would be the next to be removed: switch over to an instance with a lower number, such as spec.switchover: {to: %s, token: a}.", name, o.Names.Instance(0))
+	case availability.StreamingBeside(o, ordinal) < least:
+		return fmt.Sprintf("Without %s, too few replicas would stream.", name)
+	}
+	return ""
+}
+
+// rival names who sets spec.instances through the scale subresource, as a HorizontalPodAutoscaler does; empty: nobody, or a person.
+func rival(o *observed.Cluster) string {
+	for _, field := range o.Cluster.ManagedFields {
+		if field.Subresource == "scale" && !strings.HasPrefix(field.Manager, "kubectl") && field.FieldsV1 != nil && strings.Contains(string(field.FieldsV1.Raw), `"f:instances"`) {
+			return field.Manager
+		}
+	}
+	return ""
+}
+
+func rivalry(other string) string {
+	return fmt.Sprintf("%s has set spec.instances through the scale subresource, as a HorizontalPodAutoscaler does, and two must not decide it. "+
+		"Delete the HorizontalPodAutoscaler and set another number with kubectl scale, or remove spec.autoscale.replicas.", other)
+}
+
+// LoadOfReplicas is what the agents of the replicas say. unknown says why it can't be judged yet.
+func LoadOfReplicas(o *observed.Cluster) (load ReplicaLoad, unknown string) {
+	spec := ReplicasOf(o.Cluster)
+	least, why := leastReplicas(o)
+	load = ReplicaLoad{
+		Replicas: o.Cluster.DesiredInstances() - 1, Late: late(o, o.Cluster.DesiredInstances()), Least: least, Most: max(spec.Max, least), LeastWhy: why,
+	}
+	if o.Primary() < 0 {
+		return load, "There is no primary."
+	}
+	cpu, sessions := Measure{Name: "their CPU", Target: ptr.Deref(spec.CPUPercent, 0)}, Measure{Name: "their sessions", Target: ptr.Deref(spec.SessionsPercent, 0)}
+	for ordinal := range o.Wanted() {
+		name := o.Names.Instance(ordinal)
+		if ordinal == o.Primary() || availability.Delayed(o, name) {
+			continue
+		}
+		agent := o.Agent(ordinal)
+		if agent == nil || agent.Replication == nil {
+			return load, fmt.Sprintf("%s does not follow the primary yet.", name)
+		}
+		if cpu.Target > 0 && (agent.Usage == nil || agent.Usage.RecentSeconds < leastMeasured) || sessions.Target > 0 && (agent.Sessions == nil || agent.Sessions.Seconds < leastMeasured) {
+			return load, fmt.Sprintf("%s has not been measured for %d minutes.", name, leastMeasured/60)
+		}
+		if cpu.Target > 0 {
+			cpu.Used = append(cpu.Used, 100*agent.Usage.RecentCPUMillis/max(1, cores(o.Cluster)))
+		}
+		sessions.Used = append(sessions.Used, sessionsOf(agent))
+	}
+	for _, m := range []Measure{cpu, sessions} {
+		if m.Target > 0 {
+			load.Measures = append(load.Measures, m)
+		}
+	}
+	return load, ""
+}
+
+func sessionsOf(agent *agentapi.Status) int64 {
+	if agent.Sessions == nil {
+		return 0
+	}
+	return agent.Sessions.Percent
+}
+
+// cores of an instance, in thousandths: the limit, or else the request.
+func cores(cluster *v1alpha1.PostgresCluster) int64 {
+	quantity, limited := cluster.Spec.Resources.Limits[corev1.ResourceCPU]
+	if !limited {
+		quantity = cluster.Spec.Resources.Requests[corev1.ResourceCPU]
+	}
+	return quantity.MilliValue()
+}

@@ -1,0 +1,61 @@
+//go:build integration
+
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// TestTheNumberOfInstancesFollowsTheLoad with each write the last of its process.
+func TestTheNumberOfInstancesFollowsTheLoad(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 4
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
+		three(c)
+		c.Spec.Resources = v1alpha1.Resources{Requests: resources("100m", "1Gi").Requests}
+		c.Spec.Autoscale = &v1alpha1.Autoscale{Replicas: &v1alpha1.AutoscaleReplicas{Mode: v1alpha1.AutoscaleApply, Min: 1, Max: 4, CPUPercent: ptr.To[int32](60)}}
+	})
+	l.awaitReplicated(shop)
+	l.mortals(1)
+	uses := func(millis int64) {
+		l.kube.set(func(s *standIn) {
+			s.answer = func(status *agentapi.Status) { status.Usage = &agentapi.Usage{RecentSeconds: 300, RecentCPUMillis: millis} }
+		})
+		l.clock.forward(11 * time.Minute)
+		l.nudge(shop)
+	}
+	are := func(instances int32) {
+		t.Helper()
+		l.eventually(fmt.Sprintf("there are %d instances", instances), func() bool {
+			l.get(shop)
+			return shop.Status.ReadyInstances == instances && len(shop.Status.Instances) == int(instances) && shop.DesiredInstances() == instances
+		})
+	}
+	uses(90)
+	are(4)
+	if applied := shop.Status.AppliedReplicas(); !strings.Contains(applied.Reason, "The replicas use 90 % of their CPU (target 60 %)") || shop.Spec.Instances != 3 {
+		t.Errorf("%+v, and spec has %d", applied, shop.Spec.Instances)
+	}
+	l.clock.forward(time.Hour)
+	uses(1)
+	are(3)
+	l.settle()
+	if are(3); l.told().Instances != 3 {
+		t.Errorf("the agents were told of %d", l.told().Instances)
+	}
+	l.scale(shop, 2) // by another client than kubectl
+	are(2)
+	l.eventually("it is said why nothing is applied", func() bool {
+		l.get(shop)
+		scale := shop.Status.Autoscale
+		return scale != nil && scale.Replicas != nil && scale.Replicas.Applied == nil && strings.Contains(scale.Replicas.Waiting, "through the scale subresource")
+	})
+}
