@@ -117,6 +117,9 @@ type PostgresClusterStatus struct {
 	// Autoscale is what spec.autoscale recommends.
 	// +optional
 	Autoscale *AutoscaleStatus `json:"autoscale,omitempty"`
+	// AutomaticTuning is what spec.tuning: Automatic has changed. It is recorded before an instance gets it.
+	// +optional
+	AutomaticTuning *AutomaticTuning `json:"automaticTuning,omitempty"`
 	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
 	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional

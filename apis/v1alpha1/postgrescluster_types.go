@@ -211,6 +211,11 @@ type PostgresClusterSpec struct {
 	// +optional
 	Autoscale *Autoscale `json:"autoscale,omitempty"`
 
+	// Tuning is Manual, which leaves parameters of PostgreSQL to you, or Automatic, which changes those that can do no harm when a finding
+	// asks for it: max_wal_size, and wal_keep_size with it. status.automaticTuning has them. By default, it is Manual.
+	// +optional
+	Tuning TuningPolicy `json:"tuning,omitempty"`
+
 	// PostgreSQL is the configuration of PostgreSQL.
 	// +optional
 	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`

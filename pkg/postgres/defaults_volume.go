@@ -73,6 +73,24 @@ func parseSize(value string, unit int64) (int64, error) {
 	return int64(n * float64(unit)), err
 }
 
+// SizeBytes reads a size of WAL as postgresql.conf has it; 0 where that is none.
+func SizeBytes(value string) int64 {
+	bytes, err := parseSize(value, mib)
+	if err != nil || bytes < 0 {
+		return 0
+	}
+	return bytes
+}
+
+// TwiceTheWAL is twice a max_wal_size, as postgresql.conf has it; empty: it can't be read.
+func TwiceTheWAL(value string) string {
+	bytes := SizeBytes(value)
+	if bytes <= 0 {
+		return ""
+	}
+	return whole(2 * bytes)
+}
+
 // ReplicationParameters are good values for a server of a cluster with replicas, on a volume of this many bytes; zero is
 // unknown. A person may override each.
 func ReplicationParameters(volume int64) []Parameter {

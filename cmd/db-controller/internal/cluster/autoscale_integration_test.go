@@ -27,7 +27,9 @@ func TestTheNumberOfInstancesFollowsTheLoad(t *testing.T) {
 	l.mortals(1)
 	uses := func(millis int64) {
 		l.kube.set(func(s *standIn) {
-			s.answer = func(status *agentapi.Status) { status.Usage = &agentapi.Usage{RecentSeconds: 300, RecentCPUMillis: millis} }
+			s.answer = func(status *agentapi.Status) {
+				status.Usage = &agentapi.Usage{RecentSeconds: 300, RecentCPUMillis: millis}
+			}
 		})
 		l.clock.forward(11 * time.Minute)
 		l.nudge(shop)

@@ -94,6 +94,7 @@ func (p parts) run() steps {
 		rolling.AdmitDamaged,      // recorded before the agent is told
 		autoscale.Decide,          // recorded before a pod is resized
 		autoscale.DecideInstances, // recorded before an instance is added or removed
+		autoscale.DecideTuning,    // recorded before an instance gets it
 		releaseGenerations,        // recorded before the instances are told
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.rollouts.Admit,          // recorded before anything is taken down

@@ -72,3 +72,23 @@ func recommended(o *observed.Cluster, kind autoscale.Kind, bounds *v1alpha1.Reso
 	}
 	return autoscale.Recommend(kind, *bounds, before, load, o.Now)
 }
+
+// reportTuning says what an automatic change of parameters waits for. What was changed is forgotten where nobody wants that any more.
+func reportTuning(o *observed.Cluster) {
+	status := &o.Cluster.Status
+	if o.Cluster.Spec.Tuning != v1alpha1.TuningAutomatic {
+		status.AutomaticTuning = nil
+		return
+	}
+	waiting := autoscale.WaitsForTuning(o)
+	if status.AutomaticTuning == nil {
+		if waiting == "" {
+			return
+		}
+		status.AutomaticTuning = &v1alpha1.AutomaticTuning{}
+	}
+	status.AutomaticTuning.Waiting = waiting
+	if status.AutomaticTuning.Since == nil && waiting == "" {
+		status.AutomaticTuning = nil
+	}
+}

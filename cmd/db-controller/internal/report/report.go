@@ -39,6 +39,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportWritten(o)
 	reportFindings(o)
 	reportAutoscale(o)
+	reportTuning(o)
 	conditions := map[string]condition.Finding{
 		v1alpha1.ConditionReady:          ready(o, outcome),
 		v1alpha1.ConditionUpToDate:       upToDate(o, outcome),

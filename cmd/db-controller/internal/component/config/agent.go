@@ -92,13 +92,17 @@ func endOrder(locks []v1alpha1.VolumeLock, config *agentapi.Config) {
 	}
 }
 
+// parameters are those of a person, and those that were tuned automatically and that a person has not set.
 func parameters(cluster *v1alpha1.PostgresCluster) map[string]string {
-	if len(cluster.Spec.PostgreSQL.Parameters) == 0 {
+	tuned := cluster.TunedParameters()
+	if len(cluster.Spec.PostgreSQL.Parameters)+len(tuned) == 0 {
 		return nil
 	}
-	parameters := make(map[string]string, len(cluster.Spec.PostgreSQL.Parameters))
-	for name, value := range cluster.Spec.PostgreSQL.Parameters {
-		parameters[name] = string(value)
+	parameters := make(map[string]string, len(cluster.Spec.PostgreSQL.Parameters)+len(tuned))
+	for _, from := range []map[string]v1alpha1.ParameterValue{tuned, cluster.Spec.PostgreSQL.Parameters} {
+		for name, value := range from {
+			parameters[name] = string(value)
+		}
 	}
 	return parameters
 }
