@@ -25,7 +25,13 @@ const (
 // Await polls the object until done says so; what says what is awaited.
 func (p *Place) Await(object client.Object, what string, done func() bool) {
 	p.Helper()
-	err := wait.PollUntilContextTimeout(p.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+	p.AwaitFor(patience, object, what, done)
+}
+
+// AwaitFor is Await for so long at most.
+func (p *Place) AwaitFor(limit time.Duration, object client.Object, what string, done func() bool) {
+	p.Helper()
+	err := wait.PollUntilContextTimeout(p.Context(), interval, limit, true, func(ctx context.Context) (bool, error) {
 		if err := p.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}

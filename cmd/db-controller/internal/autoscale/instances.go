@@ -16,8 +16,12 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// leastMeasured is how long a replica must have been measured.
-const leastMeasured = 240
+const (
+	// leastMeasured is how many seconds a replica must have been measured.
+	leastMeasured = 240
+	// beginsHere is the reason of the first number, after which nothing need wait: it changes nothing.
+	beginsHere = "It is where spec.autoscale.replicas begins."
+)
 
 // ReplicasOf is spec.autoscale.replicas; nil: there is none.
 func ReplicasOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.AutoscaleReplicas {
@@ -45,7 +49,7 @@ func DecideInstances(_ context.Context, o *observed.Cluster) flow.Outcome {
 		o.Cluster.Status.Autoscale.Replicas.Applied = nil
 		return flow.Save(v1alpha1.ReasonScaling, rivalry(other))
 	case applied == nil || applied.SpecInstances != o.Cluster.Spec.Instances:
-		return apply(o, beginning(o), "It is where spec.autoscale.replicas begins.")
+		return apply(o, beginning(o), beginsHere)
 	}
 	if why := noRoom(o); why != "" {
 		back := *applied.Previous
@@ -191,7 +195,7 @@ func hindersInstances(o *observed.Cluster, next int32) string {
 		switch since := o.Now.Sub(applied.Since.Time); {
 		case applied.Refused != "" && since < refusePause && next > applied.Instances:
 			return "The last instance was removed again, and the next one is tried a day later: " + applied.Refused
-		case since < applyPause:
+		case since < applyPause && applied.Reason != beginsHere:
 			return "The last change was decided less than ten minutes ago."
 		}
 	}
