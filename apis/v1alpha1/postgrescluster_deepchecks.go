@@ -6,8 +6,8 @@ import (
 
 // DeepChecks says how the agents look for damage, and for what is out of reach.
 type DeepChecks struct {
-	// Suspend checks nothing while it is true. A check that is under way ends within seconds. No damaged replica is cloned by itself
-	// then, and the finding ChecksSuspended says so.
+	// Suspend checks nothing while it is true. The check of a large index ends within seconds, and any other within a minute. No damaged
+	// replica is cloned by itself then, and the finding ChecksSuspended says so.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 	// Interval is how long after a round through all indexes the next one begins, such as 168h. After a round that missed something, it

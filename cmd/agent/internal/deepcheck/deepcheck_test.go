@@ -162,7 +162,7 @@ func TestWhyACheckEndedEarly(t *testing.T) {
 		"whole":                   {result{whole: true}, nil, ""},
 		"damaged":                 {result{damage: "item order"}, nil, ""},
 		"longer than it may":      {result{err: &pgconn.PgError{Code: "57014"}}, nil, ""},
-		"somebody waited":         {result{err: context.Canceled}, disturbance("somebody waited for a lock of it"), "somebody waited for a lock of it"},
+		"somebody waited":         {result{err: context.Canceled}, disturbance("somebody waited for it"), "somebody waited for it"},
 		"a replica had to replay": {result{err: &pgconn.PgError{Code: "40001"}}, nil, "the replay of WAL waited for it"},
 		"locked":                  {result{err: &pgconn.PgError{Code: "55P03"}}, nil, "somebody has locked it"},
 		"nobody gets in":          {result{}, errors.New("no entry"), "no entry"},

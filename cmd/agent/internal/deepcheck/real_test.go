@@ -266,7 +266,7 @@ func TestALargeIndexIsCheckedAloneAndDisturbsNobody(t *testing.T) {
 		if nice = 20 - priority; err != nil {
 			t.Error(err)
 		}
-		return "somebody waited for a lock of it"
+		return "somebody waited for it"
 	}
 	if err := w.Long(t.Context()); err != nil || len(w.Place().Large) != 1 || w.Place().Large[0].Tries != 1 || nice != lowNice {
 		t.Errorf("%v, %+v, nice %d", err, w.Place(), nice)

@@ -122,11 +122,12 @@ func (d *deepChecks) run(ctx context.Context) {
 	}
 }
 
-// underWay says whether data is copied, whether anybody waits for a lock of the session with that process ID, and how many other sessions of
-// clients are active.
+// underWay says whether data is copied, whether anybody waits for the session with that process ID, and how many other sessions of clients are
+// active. The process that replays WAL has no lock that pg_blocking_pids knows of.
 const underWay = `SELECT EXISTS (SELECT FROM pg_stat_progress_basebackup) OR EXISTS (SELECT FROM pg_stat_activity
 		WHERE backend_type = 'client backend' AND usename = ANY ($1)),
-	EXISTS (SELECT FROM pg_locks WHERE NOT granted AND $2::int = ANY (pg_blocking_pids(pid))),
+	EXISTS (SELECT FROM pg_locks WHERE NOT granted AND $2::int = ANY (pg_blocking_pids(pid)))
+		OR EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND (wait_event_type IN ('Lock', 'BufferPin') OR wait_event LIKE 'RecoveryConflict%')),
 	(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND state = 'active' AND pid NOT IN (pg_backend_pid(), $2::int))`
 
 // notNow says why nothing is checked now; empty: there is no reason.
@@ -142,7 +143,7 @@ func (d *deepChecks) disturbs(ctx context.Context, pid uint32) string {
 	case why != "":
 		return why
 	case waits:
-		return "somebody waited for a lock of it"
+		return "somebody waited for it"
 	case active <= d.manySessions():
 		d.busy = 0
 		return ""
