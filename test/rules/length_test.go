@@ -18,13 +18,12 @@ const (
 // longFiles are those that were longer when the limit came, with how long they may be. They are to become fewer and shorter: lower a
 // number when its file shrinks, and add none.
 var longFiles = map[string]int{
-	"apis/v1alpha1/postgrescluster_status.go":   500,
-	"apis/v1alpha1/postgrescluster_types.go":    500,
-	"cmd/agent/internal/deepcheck/deepcheck.go": 440,
-	"cmd/agent/internal/pgbouncer/run.go":       500,
-	"test/worlds/control.go":                    430,
-	"test/worlds/kube.go":                       530,
-	"test/worlds/people.go":                     420,
+	"apis/v1alpha1/postgrescluster_status.go": 500,
+	"apis/v1alpha1/postgrescluster_types.go":  500,
+	"cmd/agent/internal/pgbouncer/run.go":     500,
+	"test/worlds/control.go":                  430,
+	"test/worlds/kube.go":                     530,
+	"test/worlds/people.go":                   420,
 }
 
 func TestNoFunctionIsTooLong(t *testing.T) {
