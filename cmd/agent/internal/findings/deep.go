@@ -103,7 +103,7 @@ const mostIndexTimeout = 4 * time.Hour
 
 // short leaves out of a duration what is 0: 40m, and not 40m0s.
 func short(d time.Duration) string {
-	return strings.TrimSuffix(strings.Replace(d.String(), "m0s", "m", 1), "0m")
+	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }
 
 func name(d Deep) *agentapi.LoadFinding {
