@@ -21,18 +21,30 @@ func TestTheNumberOfInstancesFollowsTheLoad(t *testing.T) {
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
 		three(c)
 		c.Spec.Resources = v1alpha1.Resources{Requests: resources("100m", "1Gi").Requests}
-		c.Spec.Autoscale = &v1alpha1.Autoscale{Replicas: &v1alpha1.AutoscaleReplicas{Mode: v1alpha1.AutoscaleApply, Min: 1, Max: 4, CPUPercent: ptr.To[int32](60)}}
+		c.Spec.Autoscale = &v1alpha1.Autoscale{Replicas: &v1alpha1.AutoscaleReplicas{Mode: v1alpha1.AutoscaleApply, Min: 2, Max: 3, CPUPercent: ptr.To[int32](60)}}
 	})
 	l.awaitReplicated(shop)
 	l.mortals(1)
-	uses := func(millis int64) {
+	// uses has the agents say that their instances use so much, and time pass until as many instances are to be there.
+	uses := func(millis int64, instances int32) {
+		t.Helper()
 		l.kube.set(func(s *standIn) {
 			s.answer = func(status *agentapi.Status) {
 				status.Usage = &agentapi.Usage{RecentSeconds: 300, RecentCPUMillis: millis}
 			}
 		})
-		l.clock.forward(11 * time.Minute)
-		l.nudge(shop)
+		last := l.clock.now()
+		l.eventually(fmt.Sprintf("there are to be %d instances", instances), func() bool {
+			if l.get(shop); shop.DesiredInstances() == instances {
+				return true
+			}
+			if l.clock.now().Sub(last) > time.Second { // the pass after the last nudge may have seen what agents said before
+				l.clock.forward(time.Hour)
+				l.nudge(shop)
+				last = l.clock.now()
+			}
+			return false
+		})
 	}
 	are := func(instances int32) {
 		t.Helper()
@@ -41,13 +53,12 @@ func TestTheNumberOfInstancesFollowsTheLoad(t *testing.T) {
 			return shop.Status.ReadyInstances == instances && len(shop.Status.Instances) == int(instances) && shop.DesiredInstances() == instances
 		})
 	}
-	uses(90)
+	uses(90, 4)
 	are(4)
 	if applied := shop.Status.AppliedReplicas(); !strings.Contains(applied.Reason, "The replicas use 90 % of their CPU (target 60 %)") || shop.Spec.Instances != 3 {
 		t.Errorf("%+v, and spec has %d", applied, shop.Spec.Instances)
 	}
-	l.clock.forward(time.Hour)
-	uses(1)
+	uses(1, 3)
 	are(3)
 	l.settle()
 	if are(3); l.told().Instances != 3 {
