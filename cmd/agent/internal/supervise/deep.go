@@ -97,7 +97,7 @@ func (d *deepChecks) run(ctx context.Context) {
 	defer d.set(func(status *agentapi.Status) { status.Checks = nil })
 	defer func() {
 		if d.long != nil {
-			<-d.long // before another one has its file
+			_ = <-d.long // before another one has its file
 		}
 	}()
 	interval := cmp.Or(d.DeepChecks, deepInterval)
@@ -168,7 +168,7 @@ func (d *deepChecks) hindered(ctx context.Context, pid uint32) (why string, wait
 	copying := false
 	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		roles := []string{postgres.RoleBackup, postgres.RoleReplication, postgres.RoleUpgrade}
-		return conn.QueryRow(ctx, underWay, roles, int32(pid)).Scan(&copying, &waits, &active) //nolint:gosec // process IDs are small
+		return conn.QueryRow(ctx, underWay, roles, int32(pid)).Scan(&copying, &waits, &active)
 	})
 	switch {
 	case err != nil:

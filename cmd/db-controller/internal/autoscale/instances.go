@@ -140,8 +140,8 @@ func leastReplicas(o *observed.Cluster) (least int32, why string) {
 		}
 	}
 	for name, field := range named(spec) {
-		if ordinal := o.Names.Ordinal(name); ordinal < int(spec.Instances) && int32(ordinal) > least { //nolint:gosec // nine at most
-			least, why = int32(ordinal), fmt.Sprintf("%s is named in %s.", name, field) //nolint:gosec // nine at most
+		if ordinal := o.Names.Ordinal(name); ordinal < int(spec.Instances) && int32(ordinal) > least {
+			least, why = int32(ordinal), fmt.Sprintf("%s is named in %s.", name, field)
 		}
 	}
 	return least, why
@@ -231,7 +231,7 @@ func againstRemoval(o *observed.Cluster, ordinal int) string {
 // rival names who sets spec.instances through the scale subresource, as a HorizontalPodAutoscaler does; empty: nobody, or a person.
 func rival(o *observed.Cluster) string {
 	for _, field := range o.Cluster.ManagedFields {
-		if field.Subresource == "scale" && !strings.HasPrefix(field.Manager, "kubectl") && field.FieldsV1 != nil && strings.Contains(string(field.FieldsV1.Raw), `"f:instances"`) {
+		if field.Subresource == "scale" && !strings.HasPrefix(field.Manager, "kubectl") && field.FieldsV1 != nil && strings.Contains(field.FieldsV1.GetRawString(), `"f:instances"`) {
 			return field.Manager
 		}
 	}

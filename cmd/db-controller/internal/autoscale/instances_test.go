@@ -86,8 +86,8 @@ func TestInstancesAreAddedAndRemovedOneAtATime(t *testing.T) {
 
 func scaledBy(manager string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{
-		{Manager: "kubectl-client-side-apply", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:instances":{}}}`)}},
-		{Manager: manager, Subresource: "scale", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:instances":{}}}`)}},
+		{Manager: "kubectl-client-side-apply", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:instances":{}}}`)},
+		{Manager: manager, Subresource: "scale", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:instances":{}}}`)},
 	}
 }
 

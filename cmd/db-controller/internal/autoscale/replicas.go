@@ -42,7 +42,7 @@ type ReplicaLoad struct {
 func (l ReplicaLoad) needs() (count int32, why string) {
 	var reasons []string
 	for _, m := range l.Measures {
-		there, sum := int32(len(m.Used)), int64(0) //nolint:gosec // eight at most
+		there, sum := int32(len(m.Used)), int64(0)
 		if there == 0 {
 			continue
 		}

@@ -15,7 +15,7 @@ var begun = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 // used is the load of replicas that each use so much of their CPU, with a target of 60 %.
 func used(percent ...int64) ReplicaLoad {
 	return ReplicaLoad{
-		Replicas: int32(len(percent)), Least: 1, Most: 6, LeastWhy: "It is the min.", //nolint:gosec // a few
+		Replicas: int32(len(percent)), Least: 1, Most: 6, LeastWhy: "It is the min.",
 		Measures: []Measure{{Name: "their CPU", Target: 60, Used: percent}},
 	}
 }

@@ -74,7 +74,7 @@ func TestWhichDamagedReplicaIsClonedByItself(t *testing.T) {
 		}), "shop-1", "has not reached all indexes yet"},
 		"a primary of which something was missed": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			o.Agents["shop-0"].Checks = &agentapi.Checks{RoundEnded: o.Now}
-		}), "shop-1", "nobody knows whether it is whole"},
+		}), "shop-1", "it is not known whether it is intact"},
 		"one of which none streams":                {observedtest.All(damages("shop-1"), silent("shop-1", "shop-2")), "shop-1", "No other replica streams."},
 		"a delayed one":                            {observedtest.All(damages("shop-1"), delays("shop-1")), "shop-1", "It is a delayed replica"},
 		"beside a delayed one":                     {observedtest.All(damages("shop-1"), delays("shop-2")), "shop-1", "shop-1 is the only replica that streams"},

@@ -56,7 +56,7 @@ func TestWhichReplicaMayBeClonedAgain(t *testing.T) {
 		}), v1alpha1.ReinitRefused, "spec.failover.fenced names shop-1"},
 		"the last that streams":                {observedtest.All(asks("shop-1"), silent("shop-2")), v1alpha1.ReinitRefused, "shop-1 is the only replica that streams"},
 		"the last that streams, knowingly":     {observedtest.All(asks("shop-1"), silent("shop-2"), anyway), v1alpha1.ReinitRunning, ""},
-		"one that commits wait for":            {observedtest.All(asks("shop-1"), two), v1alpha1.ReinitRefused, "Without shop-1, 1 of the replicas stream that spec.synchronous.number: 2 asks for."},
+		"one that commits wait for":            {observedtest.All(asks("shop-1"), two), v1alpha1.ReinitRefused, "Without shop-1, 1 of the replicas stream that spec.synchronous.number: 2 requests."},
 		"one that commits wait for, knowingly": {observedtest.All(asks("shop-1"), two, anyway), v1alpha1.ReinitRunning, ""},
 		"while repairs are paused": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) {
 			from, until := metav1.NewTime(observedtest.Noon), metav1.NewTime(observedtest.Noon.Add(time.Hour))
@@ -124,7 +124,7 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 			o.Agents["shop-1"].Reinit = &agentapi.ReinitStatus{Token: "z", State: agentapi.ReinitDone}
 		}, nil, 1, v1alpha1.ReinitRunning, "", false},
 		"it continues":         {says(agentapi.ReinitRunning, ""), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again, as spec.reinit requests.", false},
-		"an attempt failed":    {says(agentapi.ReinitRunning, "Attempt 1 of 3 failed: no route"), nil, 0, v1alpha1.ReinitRunning, "asks. Attempt 1 of 3 failed: no route.", false},
+		"an attempt failed":    {says(agentapi.ReinitRunning, "Attempt 1 of 3 failed: no route"), nil, 0, v1alpha1.ReinitRunning, "requests. Attempt 1 of 3 failed: no route.", false},
 		"it is done":           {says(agentapi.ReinitDone, "The new copy is g1.c2"), nil, 0, v1alpha1.ReinitDone, "The new copy is g1.c2.", false},
 		"it failed":            {says(agentapi.ReinitFailed, "No room"), nil, 0, v1alpha1.ReinitFailed, "No room.", false},
 		"the agent refuses it": {says(agentapi.ReinitRefused, "It became the primary"), nil, 0, v1alpha1.ReinitRefused, "It became the primary.", false},

@@ -269,7 +269,7 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 	tell := func(instance string, trust, shown []byte) {
 		in.Agents[instance] = input(nil, Kept{}, trust, shown).Agents[instance]
 	}
-	step("the CA comes first", "are told of the CA of Secret company first", root.pem(), nil)
+	step("the CA comes first", "receive the CA of Secret company first", root.pem(), nil)
 	step("nobody has it", "yet to trust the CA of Secret company: shop-0, shop-1.", root.pem(), nil)
 	tell("shop-0", root.pem(), nil)
 	step("a replica lacks it", "yet to trust the CA of Secret company: shop-1.", root.pem(), nil)
