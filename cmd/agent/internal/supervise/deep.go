@@ -97,7 +97,8 @@ func (d *deepChecks) run(ctx context.Context) {
 	defer d.set(func(status *agentapi.Status) { status.Checks = nil })
 	defer func() {
 		if d.long != nil {
-			_ = <-d.long // before another one has its file
+			err := <-d.long // before another one has its file
+			d.Log.Debug("the check of a large index has ended", "error", err)
 		}
 	}()
 	interval := cmp.Or(d.DeepChecks, deepInterval)

@@ -292,7 +292,7 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 	moved := server(t, other, nil)
 	in.Source = moved
 	both := append(append([]byte{}, root.pem()...), other.pem()...)
-	step("another CA", "are told of the CA", both, renewed.Data["tls.crt"])
+	step("another CA", "receive the CA", both, renewed.Data["tls.crt"])
 	in.Source = nil
 	step("the Secret is deleted meanwhile", "There is no Secret company", both, renewed.Data["tls.crt"])
 	in.Source = moved
