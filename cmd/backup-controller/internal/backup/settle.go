@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/repostore"
@@ -30,6 +31,9 @@ func (r *Reconciler) settle(ctx context.Context, o *observed) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended. The controller looks at what it left in the repository.")
+	case errors.Is(result.err, bucketlock.ErrHeld):
+		return flow.Poll(storeRetry, v1alpha1.ReasonRunning, fmt.Sprintf("The Job has ended. What it left in BackupRepository %s can't be deleted now: %s.",
+			o.planned.Name, result.err))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf(
 			"The Job has ended, but what it left in BackupRepository %s can't be read: %s", o.planned.Name, explain(result.err)))
@@ -78,7 +82,24 @@ func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return found{header.Brief(), err}
 	}
-	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
+	return r.clearAway(ctx, store, o)
+}
+
+// clearAway removes what is not committed, while nobody else deletes from the lineage. A worker that was given up may commit it at any moment,
+// and whoever sees it then may delete all others. So it is looked for again once the lineage is locked, and counts if it is there.
+func (r *Reconciler) clearAway(ctx context.Context, store objstore.Store, o *observed) found {
+	plan := o.backup.Status.Plan
+	defer r.Deletions.Lock(plan.Lineage)()
+	locked, unlock, err := r.Deletions.LockBucket(ctx, store, o.planned, plan.Lineage)
+	if err != nil {
+		return found{err: err}
+	}
+	defer unlock()
+	header, err := backup.Committed(locked, store, plan.Lineage, plan.ID)
+	if !errors.Is(err, objstore.ErrNotFound) {
+		return found{header.Brief(), err}
+	}
+	_, err = backup.Delete(locked, store, plan.Lineage, plan.ID)
 	return found{err: err}
 }
 
