@@ -23,13 +23,18 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 type Sweep struct {
 	packNumbers
 	folder string // up to which the packs of these numbers were looked through
+	stuck  bool
 }
+
+// Stuck says that the last run was ended before it had looked through anything: it had no time for more than to read which packs are used.
+func (s *Sweep) Stuck() bool { return s != nil && s.stuck }
 
 // Run is SweepOrphans from where the last run ended, to the end.
 func (s *Sweep) Run(ctx context.Context, store objstore.Store, lineage string, before time.Time) ([]string, int64, error) {
 	if err := layout.CheckName("lineage", lineage); err != nil {
 		return nil, 0, err
 	}
+	s.stuck = true
 	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
 		return nil, 0, err
 	}
@@ -56,8 +61,9 @@ func (s *Sweep) Run(ctx context.Context, store objstore.Store, lineage string, b
 			if err != nil {
 				return err
 			}
-			s.folder = id
+			s.folder, s.stuck = id, false
 		}
+		s.stuck = false
 		return nil
 	})
 	if err == nil {

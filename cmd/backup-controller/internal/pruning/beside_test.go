@@ -124,3 +124,41 @@ func TestASweepThatTakesTooLongKeepsNothingElseFromBeingDone(t *testing.T) {
 		t.Errorf("%v; %+v", err, intime.result)
 	}
 }
+
+// Which packs are used is asked anew by each run. Where one run has no time for more than that, the next one takes it, after all other
+// lineages.
+func TestASweepThatHadNoTimeToReadWhatIsUsedTakesMostOfTheNextRun(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 6)
+	orphan := layout.PackKey("7-g1", "killed", "x-000000")
+	b.must(b.Put(t.Context(), orphan, []byte("x"), objstore.PutOptions{}))
+	var deleted []string
+	pruner := b.pruner()
+	pruner.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+		return fault.New(b, fault.Plan{Before: func(call fault.Call) error {
+			if call.Op == "delete" && !strings.Contains(call.Key, "/wal/") && strings.HasPrefix(call.Key, "lineages/") {
+				deleted = append(deleted, call.Key)
+			}
+			return nil
+		}}), nil
+	}
+	slow := func() *run {
+		r := &run{Pruner: pruner, memory: pruner.memoryOf(b.repo.UID), repo: b.repo, now: now.Add(48 * time.Hour), sweepsEnd: time.Now().Add(-time.Minute)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		b.must(r.do(ctx))
+		return r
+	}
+	if first := slow(); len(deleted) > 0 || !strings.Contains(first.result.message(), "the next run continues") {
+		t.Errorf("the first run deletes %v; %s", deleted, first.result.message())
+	}
+	b.claim("8-g1")
+	b.fill("8-g1", 4, 6)
+	second := slow()
+	if _, err := b.Stat(t.Context(), orphan); !errors.Is(err, objstore.ErrNotFound) || second.swept["7-g1"].IsZero() {
+		t.Errorf("the remains are there for ever: %v; %s", err, second.result.message())
+	}
+	if len(deleted) < 2 || deleted[len(deleted)-1] != orphan {
+		t.Errorf("it is not the last that is deleted: %v", deleted)
+	}
+}

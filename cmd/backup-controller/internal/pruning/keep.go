@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,8 +39,7 @@ func (r *run) keep(ctx context.Context) error {
 	rules := rules{policy: policyOf(r.repo.Spec.Retention), notice: noticeOf(r.repo, r.now), idle: idle}
 	r.shows, r.awaited = map[v1alpha1.FoundBackup]bool{}, map[string]int{}
 	r.result.policy, r.result.since = rules.notice.policy, rules.notice.since
-	for i := range r.lineages {
-		l := &r.lineages[i]
+	for _, l := range r.inTurn() {
 		err := r.keepLineage(ctx, l, rules)
 		switch {
 		case errors.Is(err, objstore.ErrLocked):
@@ -278,28 +276,6 @@ func (r *run) remove(ctx context.Context, name string, plan retention.Plan, swee
 		return err // WAL comes when all are gone
 	}
 	return r.removeWAL(ctx, name, plan.KeepWAL)
-}
-
-// sweep removes what interrupted backups have left. It takes half of the time that is left for this at most, so that other lineages and
-// retention come, too; the next run continues where it ended.
-func (r *run) sweep(ctx context.Context, name string) error {
-	if r.sweeps[name] == nil {
-		r.sweeps[name] = &backup.Sweep{}
-	}
-	limited, cancel := context.WithTimeout(ctx, time.Until(r.sweepsEnd)/2)
-	defer cancel()
-	ids, bytes, err := r.sweeps[name].Run(limited, r.store, name, r.now.Add(-orphanAge))
-	r.result.removed.orphans += len(ids)
-	r.result.removed.bytes += bytes
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		r.waitFor("Lineage %s is being looked through for what interrupted backups have left. That takes longer than a run has time for; the next run continues.", name)
-		return nil
-	}
-	if err == nil || errors.Is(err, objstore.ErrLocked) || errors.Is(err, backup.ErrTooLarge) {
-		r.swept[name] = r.now
-		delete(r.sweeps, name)
-	}
-	return err
 }
 
 // removeBackups removes the backups of a plan. False: some of them stay for now.
