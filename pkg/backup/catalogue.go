@@ -130,7 +130,25 @@ func readHeader(ctx context.Context, store objstore.Store, lineage, id string, s
 	case header.Lineage != lineage || header.ID != id:
 		return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + header.Lineage + "/" + header.ID}
 	}
+	header.list.begin = int64(end) + meta.HeaderStored
 	return header, nil
+}
+
+// checkList makes sure that the list of files lies in the store as it was written.
+func checkList(ctx context.Context, store objstore.Store, header *Header) error {
+	key, list := layout.ManifestKey(header.Lineage, header.ID), header.list
+	stored := &remote{ctx: ctx, store: store, key: key, off: list.begin, end: list.begin + list.stored + 1}
+	sum := &summed{from: stored}
+	_, err := io.Copy(io.Discard, sum)
+	switch {
+	case stored.err != nil:
+		return objstore.Missing(ctx, store, key, stored.err)
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case sum.n != list.stored || sum.crc != list.crc:
+		return &CorruptError{Object: key, Detail: errList.Error()}
+	}
+	return nil
 }
 
 // headerGuess is enough for the header of most backups.

@@ -12,14 +12,18 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Committed reads the outline of a backup whose packs are all there, in their sizes. objstore.ErrNotFound: there is none, or
-// only a manifest that arrived after its packs had been cleared away: its writer was killed, and the server was late.
+// Committed reads the outline of a backup whose packs are all there, in their sizes, and whose manifest is as it was written.
+// objstore.ErrNotFound: there is none, or only a manifest that arrived after its packs had been cleared away: its writer was killed, and
+// the server was late.
 func Committed(ctx context.Context, store objstore.Store, lineage, id string) (*Header, error) {
 	var header *Header
 	err := checkNamed(ctx, store, lineage, func(visit visitPack) (err error) {
 		header, err = scanHeader(ctx, store, lineage, id, visit)
 		return err
 	})
+	if err == nil {
+		err = checkList(ctx, store, header)
+	}
 	if err != nil {
 		return nil, gone(err)
 	}
@@ -31,7 +35,7 @@ func withPacks(ctx context.Context, store objstore.Store, header *Header) error 
 	return gone(checkPacks(ctx, store, header))
 }
 
-// gone says objstore.ErrNotFound of packs that are not as they should be.
+// gone says objstore.ErrNotFound of what is not as it should be.
 func gone(err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		return fmt.Errorf("%w: %w", objstore.ErrNotFound, err)

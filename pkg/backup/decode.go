@@ -21,6 +21,9 @@ const shortestLine = 40
 // errManifest is a manifest that doesn't make sense.
 var errManifest = errors.New("the manifest contradicts itself")
 
+// errList is a list of files whose bytes are others than were written.
+var errList = errors.New("the list of files is not what was stored")
+
 // openMeta reads the metadata at the start of a manifest's object, and where they end. An *envelope.ShortError says how many bytes
 // that needs.
 func openMeta(object []byte) (meta manifestMeta, end int, err error) {
@@ -58,8 +61,8 @@ func (h *Header) validate() error {
 	return errors.Join(checkNames(h.Lineage, h.ID), h.checkTexts())
 }
 
-// maxText is as long as a name in Kubernetes can be.
-const maxText = 253
+// maxText is as long as a name in Kubernetes can be, and maxPath as a path or the key of an object.
+const maxText, maxPath = 253, 4096
 
 // checkTexts refuses what is longer than the text that it stands for can be: readers keep and show it.
 func (h *Header) checkTexts() error {
@@ -68,6 +71,20 @@ func (h *Header) checkTexts() error {
 	} {
 		if len(text) > maxText {
 			return fmt.Errorf("%w: a name has %d bytes, and the longest that there can be has %d", errManifest, len(text), maxText)
+		}
+	}
+	var paths []string
+	if h.Locked != nil {
+		paths = append(paths, h.Locked.Object)
+	}
+	if h.Damage != nil {
+		for _, page := range h.Damage.Pages {
+			paths = append(paths, page.File)
+		}
+	}
+	for _, path := range paths {
+		if len(path) > maxPath {
+			return fmt.Errorf("%w: a path has %d bytes, and the longest that there can be has %d", errManifest, len(path), maxPath)
 		}
 	}
 	return nil
@@ -87,7 +104,7 @@ func decodeManifest(object []byte) (*Manifest, error) {
 	header.Packs = packs
 	body := object[end+int(meta.HeaderStored):]
 	if int64(len(body)) != meta.BodyStored || codec.CRC(body) != meta.BodyCRC32C {
-		return nil, errors.New("the list of files is not what was stored")
+		return nil, errList
 	}
 	m := &Manifest{Header: *header}
 	if err := m.decodeFiles(body, meta.BodySize); err != nil {

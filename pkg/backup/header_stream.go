@@ -37,7 +37,7 @@ func (p *Packs) add(pack *Pack) error {
 // memory than the rest.
 func readHeaderFrom(stored io.Reader, meta manifestMeta, visit visitPack) (*Header, error) {
 	sum := &summed{from: io.LimitReader(stored, meta.HeaderStored)}
-	header := &Header{listSize: meta.BodySize, listStored: meta.BodyStored}
+	header := &Header{list: fileList{size: meta.BodySize, stored: meta.BodyStored, crc: meta.BodyCRC32C}}
 	err := decodeHeader(sum, meta.HeaderStored, header, func(pack *Pack) error {
 		header.packBytes += pack.Size
 		header.packCount++

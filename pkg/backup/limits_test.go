@@ -216,19 +216,34 @@ func TestPacksMayStandAnywhereInAHeader(t *testing.T) {
 }
 
 // A store that says it took a manifest and has something else is found out before the backup counts.
-type forgetful struct{ objstore.Store }
+type forgetful struct {
+	objstore.Store
+	keep func(body []byte) int // of a manifest; what follows are zeroes
+}
 
 func (s forgetful) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
 	if strings.HasSuffix(key, "manifest.zst") {
-		body = append(body[:100:100], make([]byte, len(body)-100)...)
+		n := s.keep(body)
+		body, opts.CRC32C = append(body[:n:n], make([]byte, len(body)-n)...), nil
 	}
 	return s.Store.Put(ctx, key, body, opts)
 }
 
-func TestACommittedHeaderIsReadBack(t *testing.T) {
-	store := forgetful{mem.New()}
-	if _, err := Write(t.Context(), store, source(t, store, pgdata(t)), Options{ID: "b1"}); err == nil {
-		t.Error("the backup succeeded")
+func TestAManifestIsReadBackBeforeTheBackupCounts(t *testing.T) {
+	for name, keep := range map[string]func([]byte) int{
+		"nothing is kept":             func([]byte) int { return 0 },
+		"a part of the header":        func([]byte) int { return 100 },
+		"all but the end of the list": func(body []byte) int { return len(body) - 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := forgetful{mem.New(), keep}
+			if _, err := Write(t.Context(), store, source(t, store, pgdata(t)), Options{ID: "b1"}); err == nil {
+				t.Error("the backup succeeded")
+			}
+			if _, err := Committed(t.Context(), store, testLineage, "b1"); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("the backup counts: %v", err)
+			}
+		})
 	}
 }
 

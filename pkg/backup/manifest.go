@@ -75,9 +75,16 @@ type Header struct {
 	// Packs that the frames of Files point into, by index.
 	Packs Packs `json:"packs"`
 
-	listSize, listStored int64 // of the list of files after the header, once it was read
-	packCount            int
-	packBytes            int64 // of all packs, once the header was read
+	list      fileList // once the header was read
+	packCount int
+	packBytes int64 // of all packs, once the header was read
+}
+
+// fileList is where the list of files lies in a manifest.
+type fileList struct {
+	begin, stored int64 // bytes of the object
+	size          int64 // of the list
+	crc           uint32
 }
 
 // WALRange is the WAL without which the backup can't be restored, by the names of its segments.

@@ -16,10 +16,10 @@ func TestAManifestIsReadAsItWasWritten(t *testing.T) {
 	must(t, err)
 	got, err := decodeManifest(object)
 	must(t, err)
-	if got.listSize == 0 || got.listStored == 0 {
-		t.Errorf("a reader doesn't know how long the list of files is: %d bytes, %d stored", got.listSize, got.listStored)
+	if got.list.size == 0 || got.list.stored == 0 {
+		t.Errorf("a reader doesn't know how long the list of files is: %d bytes, %d stored", got.list.size, got.list.stored)
 	}
-	want.listSize, want.listStored, want.packBytes = got.listSize, got.listStored, got.packBytes
+	want.list, want.packBytes = got.list, got.packBytes
 	want.packCount = got.packCount
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -150,6 +150,24 @@ func TestNamesThatNoClusterHasAreRefused(t *testing.T) {
 			must(t, err)
 			if _, err := decodeManifest(object); (err != nil) != refused {
 				t.Errorf("%s of %d bytes: %v", name, length, err)
+			}
+		}
+	}
+}
+
+// TestPathsThatNoFileHasAreRefused: controllers copy them into the status of a Backup and of a Restore.
+func TestPathsThatNoFileHasAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*Header, string){
+		"a damaged page": func(h *Header, s string) { h.Damage = &Damage{Count: 1, Pages: DamagedPages{{File: s}}} },
+		"a locked one":   func(h *Header, s string) { h.Locked = &Locked{Object: s} },
+	} {
+		for length, refused := range map[int]bool{4096: false, 4097: true, 100 << 10: true} {
+			m := sampleManifest()
+			change(&m.Header, strings.Repeat("x", length))
+			object, err := encodeManifest(m)
+			must(t, err)
+			if _, err := decodeManifest(object); (err != nil) != refused {
+				t.Errorf("%s with %d bytes: %v", name, length, err)
 			}
 		}
 	}

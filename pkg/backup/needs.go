@@ -57,7 +57,7 @@ func checkMemory(have int64, files, packs int, known int64) error {
 
 // known is about how much memory the list of files and the packs take once they are read.
 func (h *Header) known() int64 {
-	return h.listSize*9/10 + h.listStored + int64(h.packCount)*bytesPerPack
+	return h.list.size*9/10 + h.list.stored + int64(h.packCount)*bytesPerPack
 }
 
 // BuffersFor is how much of its memory a process may take for its buffers, of which it takes usual ones where it has the memory that

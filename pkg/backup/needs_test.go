@@ -39,14 +39,14 @@ func TestAManifestThatDoesNotFitIsRefusedBeforeItIsRead(t *testing.T) {
 	realWAL(t, store)
 	header, err := ReadHeader(t.Context(), store, testLineage, "b1")
 	must(t, err)
-	if header.listSize == 0 || header.listStored == 0 || header.CheckMemory(1<<20) != nil {
-		t.Errorf("a small list of %d bytes: %v", header.listSize, header.CheckMemory(1<<20))
+	if header.list.size == 0 || header.list.stored == 0 || header.CheckMemory(1<<20) != nil {
+		t.Errorf("a small list of %d bytes: %v", header.list.size, header.CheckMemory(1<<20))
 	}
-	header.listSize = 200 << 20
+	header.list.size = 200 << 20
 	if err := header.CheckMemory(256 << 20); !errors.Is(err, ErrMemory) {
 		t.Errorf("a list of 200 MiB in a Job: %v", err)
 	}
-	header.listSize, header.packCount = 1<<20, 400_000
+	header.list.size, header.packCount = 1<<20, 400_000
 	lack := &MemoryError{}
 	if err := header.CheckMemory(256 << 20); !errors.As(err, &lack) || header.CheckMemory(lack.Need) != nil || !strings.Contains(err.Error(), "400000 packs") {
 		t.Errorf("400,000 packs in a Job: %v", err)

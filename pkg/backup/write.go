@@ -247,7 +247,7 @@ func (w *writing) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// readBack reads the header as it lies in the store: a backup counts only if it can be read.
+// readBack reads the manifest as it lies in the store: a backup counts only if it can be read.
 func (w *writing) readBack(ctx context.Context) error {
 	header, err := ReadHeader(ctx, w.store, w.source.Lineage, w.opts.ID)
 	if err != nil {
@@ -256,7 +256,7 @@ func (w *writing) readBack(ctx context.Context) error {
 	if header.ID != w.manifest.ID || len(header.Packs) != len(w.manifest.Packs) || header.Totals != w.manifest.Totals {
 		return &CorruptError{Object: layout.ManifestKey(w.source.Lineage, w.opts.ID), Detail: "it is not what was committed"}
 	}
-	return nil
+	return checkList(ctx, w.store, header)
 }
 
 // meet finds out whose manifest is there: this run's own, put by a request whose answer was lost, or

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup/inventory"
 )
 
 // parentOf is the latest backup that one in this repository and lineage can build on, nil if there is none. Where one was
@@ -59,7 +60,7 @@ func whyFull(backup *v1alpha1.Backup, worker string) string {
 	case backup.Spec.Type != v1alpha1.BackupIncremental || backup.Status.Type != v1alpha1.BackupFull:
 		return ""
 	case worker != "":
-		return worker
+		return inventory.Shorten(worker) // as the bucket has it
 	default:
 		return fmt.Sprintf("BackupRepository %s has no intact backup of the cluster's current data to build on", plan.Repository)
 	}

@@ -131,6 +131,16 @@ func (b *bucket) losePacks(lineage, id string) {
 	}
 }
 
+// spoilList changes the end of a manifest, where the list of files is.
+func (b *bucket) spoilList(lineage, id string) {
+	b.Helper()
+	key := layout.ManifestKey(lineage, id)
+	body, err := b.Get(b.Context(), key, 1<<20)
+	b.must(err)
+	body[len(body)-1] ^= 1
+	b.must(b.Put(b.Context(), key, body, objstore.PutOptions{}))
+}
+
 type silent struct{}
 
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
@@ -297,5 +307,16 @@ func TestTheDamagedClaimOfABackupThatIsNoLongerWrittenIsDeletedInTheEnd(t *testi
 	}
 	if status := b.run(); b.backups("7-g1") != "b4" || status.Retention.Message != "" {
 		t.Errorf("%s stay: %s", b.backups("7-g1"), status.Retention.Message)
+	}
+}
+
+// TestNothingIsRemovedBecauseOfABackupWhoseListOfFilesIsDamaged: its header, by which it is known, is whole.
+func TestNothingIsRemovedBecauseOfABackupWhoseListOfFilesIsDamaged(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 2, 4, 6, 8)
+	b.spoilList("7-g1", "b8")
+	status := b.run()
+	if got := b.backups("7-g1"); got != "b2 b4 b6 b8" || b.segments("7-g1") != 9 || !strings.Contains(status.Retention.Message, "b8.") {
+		t.Errorf("%s and %d segments stay: %s", got, b.segments("7-g1"), status.Retention.Message)
 	}
 }

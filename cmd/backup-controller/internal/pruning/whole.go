@@ -62,7 +62,7 @@ func lacking(l *inventory.Lineage, plan retention.Plan, incomplete []string) str
 			break
 		}
 	}
-	return fmt.Sprintf("Nothing is removed from lineage %s because packs of these backups are missing from the bucket: %s. %s "+
+	return fmt.Sprintf("Nothing is removed from lineage %s because packs of these backups are missing from the bucket, or their manifests are damaged: %s. %s "+
 		"Look for a lifecycle rule of the bucket that deletes objects, create a Backup with spec.type: Full, and delete the incomplete ones.",
 		l.Lineage.Lineage, strings.Join(incomplete, ", "), newest)
 }
