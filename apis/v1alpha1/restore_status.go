@@ -132,6 +132,11 @@ type RestorePlan struct {
 	// restored database has them, too, unless replayed WAL replaces them.
 	// +optional
 	DamagedPages int64 `json:"damagedPages,omitempty"`
+	// Damaged lists the first of them, at most ten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Damaged []DamagedPage `json:"damaged,omitempty"`
 	// Dropped are the fields of the recorded PostgresCluster that are not taken from a repository that is neither encrypted nor
 	// signed: what loads code, names a Secret or chooses nodes. They can be set in the new PostgresCluster; the image and the
 	// parameters also in spec.destination.newCluster. The entry secrets stands for all Secrets that the backup has.

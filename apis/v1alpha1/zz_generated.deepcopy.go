@@ -4537,6 +4537,11 @@ func (in *RestorePlan) DeepCopyInto(out *RestorePlan) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Damaged != nil {
+		in, out := &in.Damaged, &out.Damaged
+		*out = make([]DamagedPage, len(*in))
+		copy(*out, *in)
+	}
 	if in.Dropped != nil {
 		in, out := &in.Dropped, &out.Dropped
 		*out = make([]string, len(*in))

@@ -25,6 +25,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore/folder"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/sealed"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // testBucket is a folder that the commands of a test look at.
@@ -299,6 +300,20 @@ func TestASignedRepositoryNeedsItsKeyAndWhatIsNotSignedIsNotRestored(t *testing.
 		}
 	}
 	b.wants(exitDamaged, []string{"forged"}, "restore", "forged", "--target-dir", filepath.Join(t.TempDir(), "e"), "--key-file", key)
+}
+
+// TestARestoreSaysThatPagesAreDamagedBeforeItStarts, even if it then fails.
+func TestARestoreSaysThatPagesAreDamagedBeforeItStarts(t *testing.T) {
+	b, data := newBucket(t), sample.Data(t)
+	pages := strings.Repeat("\x00", postgres.PageSize+8) + strings.Repeat("x", postgres.PageSize-8)
+	must(t, os.WriteFile(filepath.Join(data, "base/5/16384"), []byte(pages), 0o600))
+	sample.Claim(t, b.store, sample.Lineage, "shop")
+	sample.WithDamage(t, b.store, sample.Lineage, "damaged", data, 0, 2)
+	b.wants(exitDone, []string{"Damaged pages", "1, as they were in the database", "base/5/16384"}, "show", "damaged")
+	const says = "1 pages of the backup failed their checksum when it was taken"
+	b.wants(exitDone, []string{says}, "restore", "damaged", "--target-dir", filepath.Join(t.TempDir(), "a"))
+	b.damage(b.packs("damaged"))
+	b.wants(exitDamaged, []string{says}, "restore", "damaged", "--target-dir", filepath.Join(t.TempDir(), "b"))
 }
 
 func must(t testing.TB, err error) {

@@ -3,6 +3,7 @@ package buckettest
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,15 @@ func New(t testing.TB, numbers ...uint64) *mem.Store {
 // shop is what the backup has recorded of its cluster, where nothing else is said.
 const shop = `{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`
 
+// WithDamagedPages makes the same, with two pages in the backup that failed their checksum in the database: blocks 1 and 2 of base/5/16385.
+func WithDamagedPages(t testing.TB, numbers ...uint64) *mem.Store {
+	t.Helper()
+	page := strings.Repeat("\x00", 8) + strings.Repeat("x", postgres.PageSize-8)
+	store := mem.New()
+	fillWith(t, store, content{object: shop, files: map[string]string{"base/5/16385": strings.Repeat("\x00", postgres.PageSize) + page + page}}, numbers...)
+	return store
+}
+
 // WithRecord makes the same, with another record of the cluster in the backup.
 func WithRecord(t testing.TB, object string, numbers ...uint64) *mem.Store {
 	t.Helper()
@@ -57,7 +67,19 @@ func Fill(t testing.TB, store objstore.Store, numbers ...uint64) {
 	fill(t, store, nil, shop, numbers...)
 }
 
+// content is what differs between the backups of these buckets.
+type content struct {
+	secrets []backup.Secret
+	object  string
+	files   map[string]string // beside those that each has
+}
+
 func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, object string, numbers ...uint64) {
+	t.Helper()
+	fillWith(t, store, content{secrets: secrets, object: object}, numbers...)
+}
+
+func fillWith(t testing.TB, store objstore.Store, of content, numbers ...uint64) {
 	t.Helper()
 	ctx := t.Context()
 	Claim(t, store, Lineage, Minute(0))
@@ -72,7 +94,7 @@ func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, object st
 			t.Fatal(err)
 		}
 	}
-	writeBackup(t, store, secrets, object)
+	writeBackup(t, store, of)
 }
 
 // Claim makes a lineage of the cluster shop.
@@ -98,10 +120,12 @@ func claim(t testing.TB, store objstore.Store, lineage string, created time.Time
 	}
 }
 
-func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret, object string) {
+func writeBackup(t testing.TB, store objstore.Store, of content) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"} {
+	files := map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"}
+	maps.Copy(files, of.files)
+	for name, content := range files {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -110,15 +134,15 @@ func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret, ob
 		}
 	}
 	_, err := backup.Write(t.Context(), store, backup.Source{
-		DataDir: dir, Lineage: Lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: seg,
-		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Secrets: secrets, Object: []byte(object)},
+		DataDir: dir, Lineage: Lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: seg, DataChecksums: of.files != nil,
+		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Secrets: of.secrets, Object: []byte(of.object)},
 		Start: func(context.Context) (backup.Started, error) {
 			return backup.Started{LSN: 3*seg + 0x28, Timeline: 1, Time: Minute(0)}, nil
 		},
 		Stop: func(context.Context) (backup.Stopped, error) {
 			return backup.Stopped{LSN: 3*seg + 0x100, Time: Minute(1), BackupLabel: "START WAL LOCATION: 0/3000028 (file 000000010000000000000003)\n"}, nil
 		},
-	}, backup.Options{ID: "b", WALTimeout: time.Second, WALPoll: time.Millisecond})
+	}, backup.Options{ID: "b", WALTimeout: time.Second, WALPoll: time.Millisecond, ReportDamage: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,12 +100,23 @@ func Data(t testing.TB) string {
 // archives.
 func Backup(t testing.TB, store objstore.Store, lineage, id, dir string, minutes int, segment uint64) *backup.Manifest {
 	t.Helper()
+	return take(t, store, lineage, id, dir, minutes, segment, false)
+}
+
+// WithDamage is Backup of a database with checksums, whose damaged pages are listed.
+func WithDamage(t testing.TB, store objstore.Store, lineage, id, dir string, minutes int, segment uint64) *backup.Manifest {
+	t.Helper()
+	return take(t, store, lineage, id, dir, minutes, segment, true)
+}
+
+func take(t testing.TB, store objstore.Store, lineage, id, dir string, minutes int, segment uint64, checksums bool) *backup.Manifest {
+	t.Helper()
 	at := Begin.Add(time.Duration(minutes) * time.Minute)
 	start, stop := postgres.LSN(segment*SegSize+0x28), postgres.LSN((segment+1)*SegSize+0x100)
 	Archive(t, store, lineage, segment, time.Time{})
 	Archive(t, store, lineage, segment+1, at)
 	m, err := backup.Write(t.Context(), store, backup.Source{
-		DataDir: dir, Lineage: lineage, SystemIdentifier: "7412345678901234567", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: SegSize,
+		DataDir: dir, Lineage: lineage, SystemIdentifier: "7412345678901234567", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: SegSize, DataChecksums: checksums,
 		Cluster: backup.Cluster{Namespace: "demo", Name: "shop", UID: "uid-shop", Secrets: []backup.Secret{
 			{Purpose: backup.SecretApplication, Name: "shop-app", Data: backup.SecretData{"password": []byte("hunter2")}},
 		}},
@@ -115,7 +126,7 @@ func Backup(t testing.TB, store objstore.Store, lineage, id, dir string, minutes
 		Stop: func(context.Context) (backup.Stopped, error) {
 			return backup.Stopped{LSN: stop, Time: at.Add(time.Minute), BackupLabel: "START WAL LOCATION: " + start.String() + "\n"}, nil
 		},
-	}, backup.Options{ID: id})
+	}, backup.Options{ID: id, ReportDamage: checksums})
 	if err != nil {
 		t.Fatal(err)
 	}

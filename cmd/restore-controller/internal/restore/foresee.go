@@ -98,8 +98,12 @@ func damaged(plan *v1alpha1.RestorePlan) string {
 	if plan.DamagedPages == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" %d pages of the backup failed their checksum when it was taken, and the restored database has them, too, unless replayed WAL replaces them. "+
-		"Restore an older Backup without the condition PagesIntact to avoid them.", plan.DamagedPages)
+	first := ""
+	if len(plan.Damaged) > 0 {
+		first = fmt.Sprintf(", such as block %d of %s,", plan.Damaged[0].Block, plan.Damaged[0].File)
+	}
+	return fmt.Sprintf(" %d pages of the backup%s failed their checksum when it was taken, and the restored database has them, too, unless replayed WAL replaces them. "+
+		"Restore an older Backup without the condition PagesIntact to avoid them.", plan.DamagedPages, first)
 }
 
 // notTaken names what the new cluster doesn't get of the recorded one, and what it gets because a person accepts it, where there is

@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/restore-controller/internal/planning"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -229,7 +230,7 @@ func (r *Reconciler) pin(o *observed, header *backup.Header, verdict pitr.Verdic
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.shown(), Accepted: into.accepted, RecordedBy: into.recordedBy(header),
-		DamagedPages: damagedPages(header),
+		DamagedPages: damagedPages(header), Damaged: firstDamaged(header),
 	}
 	o.foresee(reach)
 	o.restore.Status.StartedAt = &metav1.Time{Time: o.now}
@@ -243,6 +244,17 @@ func damagedPages(header *backup.Header) int64 {
 		return 0
 	}
 	return int64(max(1, header.Damage.Count))
+}
+
+// firstDamaged names some of them.
+func firstDamaged(header *backup.Header) (pages []v1alpha1.DamagedPage) {
+	if header.Damage == nil {
+		return nil
+	}
+	for _, page := range header.Damage.Pages[:min(agentapi.MaxDamaged, len(header.Damage.Pages))] {
+		pages = append(pages, v1alpha1.DamagedPage{File: page.File, Block: int64(page.Block)})
+	}
+	return pages
 }
 
 // taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.

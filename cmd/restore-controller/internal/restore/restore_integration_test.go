@@ -5,6 +5,7 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,5 +213,25 @@ func TestADamagedManifestIsNamed(t *testing.T) {
 	restore := l.restore(nil)
 	if message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt); !strings.Contains(message, key) {
 		t.Error(message)
+	}
+}
+
+// TestARestoreNamesTheDamagedPagesOfItsBackup where it only plans, and where it has restored.
+func TestARestoreNamesTheDamagedPagesOfItsBackup(t *testing.T) {
+	const says = " 2 pages of the backup, such as block 1 of base/5/16385, failed their checksum when it was taken,"
+	for _, mode := range []v1alpha1.RestoreMode{v1alpha1.RestorePlanOnly, v1alpha1.RestoreExecute} {
+		t.Run(string(mode), func(t *testing.T) {
+			l := newLab(t)
+			l.store = buckettest.WithDamagedPages(t, 4, 5, 6)
+			restore := l.restore(func(s *v1alpha1.RestoreSpec) { s.Mode = mode })
+			l.jobEnds(success(restore))
+			if message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted); !strings.Contains(message, says) {
+				t.Error(message)
+			}
+			want := []v1alpha1.DamagedPage{{File: "base/5/16385", Block: 1}, {File: "base/5/16385", Block: 2}}
+			if plan := restore.Status.Plan; plan.DamagedPages != 2 || !slices.Equal(plan.Damaged, want) {
+				t.Errorf("the plan names %d: %+v", plan.DamagedPages, plan.Damaged)
+			}
+		})
 	}
 }
