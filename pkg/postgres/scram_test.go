@@ -32,6 +32,18 @@ func TestAVerifierMatchesItsPasswordOnly(t *testing.T) {
 	}
 }
 
+func TestAVerifierOfMoreIterationsThanAnyServerNeedsIsNotComputed(t *testing.T) {
+	for iterations, matches := range map[int]bool{maxScramIterations: true, maxScramIterations + 1: false} {
+		verifier, err := scramVerifier("x", []byte("0123456789abcdef"), iterations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ScramMatches(verifier, "x") != matches {
+			t.Errorf("%d iterations match: %t", iterations, !matches)
+		}
+	}
+}
+
 func TestAPasswordThatClientsReadDifferentlyIsRefusedUnseen(t *testing.T) {
 	for _, password := range []string{"", "a\x00b", "ﬁnal", "cafe\u0301", "soft\u00adhyphen", "hard\u00a0space", "zero\u200bwidth"} {
 		_, err := ScramVerifier(password, strings.NewReader("0123456789abcdef"))

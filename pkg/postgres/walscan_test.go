@@ -144,6 +144,11 @@ func TestARecordLongerThanASegmentIsSkipped(t *testing.T) {
 	if !got[0].Complete || !got[1].Complete || got[1].End != 0 || got[2].Commits != 1 {
 		t.Errorf("%+v", got)
 	}
+	for i, scan := range got {
+		if len(scan.Tail.Data) > maxTail {
+			t.Errorf("segment %d carries %d bytes", i, len(scan.Tail.Data))
+		}
+	}
 }
 
 func TestARestorePointIsFoundByNameAndTime(t *testing.T) {

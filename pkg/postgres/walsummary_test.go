@@ -113,8 +113,14 @@ func TestADamagedWALSummaryIsRefused(t *testing.T) {
 			t.Fatalf("cut off at byte %d: %v", end, err)
 		}
 	}
-	if err := (BlockChanges{}).Add(bytes.NewReader(append(good, 0))); !errors.Is(err, ErrWALSummary) {
-		t.Errorf("with one byte more: %v", err)
+	for name, bad := range map[string][]byte{
+		"with one byte more":                 append(good, 0),
+		"with more chunks than there can be": summaryBytes(summaryEntryOf{accounts, NoLimit, make([][]uint16, chunkBlocks+1)}),
+		"with a chunk that is too long":      summaryBytes(summaryEntryOf{accounts, NoLimit, [][]uint16{make([]uint16, chunkWords+1)}}),
+	} {
+		if err := (BlockChanges{}).Add(bytes.NewReader(bad)); !errors.Is(err, ErrWALSummary) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/minio/minlz"
+
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -94,6 +96,41 @@ func FuzzReadHeader(f *testing.F) {
 			}
 		})
 	})
+}
+
+// TestBlocksOfMinLZThatAreLargerThanAnyThatIsWrittenAreRefused before there is room for them: each use of MinLZ would take twice 8 MiB.
+func TestBlocksOfMinLZThatAreLargerThanAnyThatIsWrittenAreRefused(t *testing.T) {
+	const larger, room = 2 * nextBlock, 6 << 20 // room for what is right, and what it takes to find the other
+	for passes := 1; passes <= mostPasses; passes++ {
+		for large := range passes + 1 { // which of them has large blocks; the last: none has
+			content := bytes.Repeat([]byte("the same again and again "), 1<<19)
+			header := Header{RawSize: int64(len(content)), CRC32C: codec.CRC(content), MinLZ: passes}
+			frame := content
+			for pass := range passes {
+				block, once := nextBlock, bytes.Buffer{}
+				if pass == large {
+					block = larger
+				}
+				stream := newStream(block, minlz.LevelFastest)
+				stream.Reset(&once)
+				if _, err := stream.Write(frame); err != nil {
+					t.Fatal(err)
+				}
+				if err := stream.Close(); err != nil {
+					t.Fatal(err)
+				}
+				frame = once.Bytes()
+			}
+			var err error
+			took := heaptest.Allocated(func() { err = New(mem.New()).decompress(frame, header, io.Discard) })
+			if refused := errors.Is(err, ErrCorrupt); refused != (large < passes) || !refused && err != nil {
+				t.Errorf("pass %d of %d has large blocks: %v", large+1, passes, err)
+			}
+			if took > room {
+				t.Errorf("pass %d of %d has large blocks: it took %d KiB", large+1, passes, took>>10)
+			}
+		}
+	}
 }
 
 // counter counts what is written.

@@ -14,12 +14,15 @@ func TestABuildWhoseFilesAreDividedOtherwiseIsRefused(t *testing.T) {
 		block, blocks int64
 		good          bool
 	}{
-		"as it is packaged": {8192, 131072, true}, "larger blocks": {16384, 65536, false}, "larger files": {8192, 262144, false}, "unknown": {0, 0, false},
+		"as it is packaged": {8192, 131072, true}, "larger blocks": {16384, 65536, false}, "as many larger blocks": {16384, 131072, false}, "larger files": {8192, 262144, false}, "unknown": {0, 0, false},
 	} {
-		_, err := describe(agentapi.BackupJob{}, facts{blockSize: test.block, fileBlocks: test.blocks})
+		source, err := describe(agentapi.BackupJob{}, facts{blockSize: test.block, fileBlocks: test.blocks})
 		failure := &job.Failure{}
 		if test.good != (err == nil) || err != nil && (!errors.As(err, &failure) || !failure.Final || !strings.Contains(err.Error(), "--with-blocksize")) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if test.good && !source.CheckControl {
+			t.Errorf("%s: its control file is not checked", name)
 		}
 	}
 }
