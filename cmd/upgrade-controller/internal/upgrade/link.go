@@ -68,11 +68,11 @@ func replicaIsThere(o *observed, _ manager.Images) flow.Outcome {
 		return flow.Next
 	}
 	possible := false
-	for n := range o.cluster.Spec.Instances {
+	for n := range o.cluster.DesiredInstances() {
 		name := fmt.Sprintf("%s-%d", o.cluster.Name, n)
 		possible = possible || name != o.cluster.Status.Primary && o.cluster.Spec.Delay(name) == 0
 	}
-	if o.cluster.Spec.Instances < 2 || !possible {
+	if o.cluster.DesiredInstances() < 2 || !possible {
 		return flow.Stop(v1alpha1.ReasonNoWayBack, fmt.Sprintf(
 			"With spec.transfer: Link the way back is the volume of a replica, and PostgresCluster %s has none but delayed ones. Create an Upgrade with spec.transfer: Copy, "+
 				"or set spec.instances of the PostgresCluster to 2 or more.", o.cluster.Name))
@@ -89,7 +89,7 @@ func replicaIsThere(o *observed, _ manager.Images) flow.Outcome {
 // mayLeadBack: the instance is there to stay, and replays WAL at once.
 func (o *observed) mayLeadBack(instance string) bool {
 	n := ordinal(instance)
-	return n >= 0 && n < int(o.cluster.Spec.Instances) && o.cluster.Spec.Delay(instance) == 0
+	return n >= 0 && n < int(o.cluster.DesiredInstances()) && o.cluster.Spec.Delay(instance) == 0
 }
 
 // awaitReplica looks once more, as the check took a while.

@@ -32,9 +32,14 @@ func TestALinkedUpgradeNeedsAReplicaThatFollows(t *testing.T) {
 		change func(*observed)
 		kind   flow.Kind
 	}{
-		"one that follows":        {func(*observed) {}, flow.Next.Kind},
-		"none, and it copies":     {func(o *observed) { o.upgrade.Spec.Transfer, o.cluster.Spec.Instances = "", 1 }, flow.Next.Kind},
-		"none":                    {func(o *observed) { o.cluster.Spec.Instances = 1 }, flow.KindStop},
+		"one that follows":    {func(*observed) {}, flow.Next.Kind},
+		"none, and it copies": {func(o *observed) { o.upgrade.Spec.Transfer, o.cluster.Spec.Instances = "", 1 }, flow.Next.Kind},
+		"none":                {func(o *observed) { o.cluster.Spec.Instances = 1 }, flow.KindStop},
+		"one that was added for the load": {func(o *observed) {
+			o.cluster.Spec.Instances = 1
+			o.cluster.Spec.Autoscale = &v1alpha1.Autoscale{Replicas: &v1alpha1.AutoscaleReplicas{Mode: v1alpha1.AutoscaleApply}}
+			o.cluster.Status.Autoscale = &v1alpha1.AutoscaleStatus{Replicas: &v1alpha1.AutoscaleReplicasStatus{Applied: &v1alpha1.AppliedReplicas{Instances: 2, SpecInstances: 1}}}
+		}, flow.Next.Kind},
 		"delayed ones only":       {func(o *observed) { o.cluster.Spec.DelayedReplicas[0].Name = "shop-1"; o.cluster.Spec.Instances = 2 }, flow.KindStop},
 		"one that doesn't follow": {func(o *observed) { o.cluster.Status.Instances[1].Streaming = false }, flow.KindWait},
 		"one that is on its way out": {func(o *observed) {
