@@ -27,6 +27,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/asof"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
@@ -58,6 +59,9 @@ func (s *storesByBucket) open(ctx context.Context, reader client.Reader, repo *v
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.have[repo.Spec.S3.Bucket]; store != nil {
+		if at := repostore.PodConfig(repo).AsOf; at != nil {
+			store = asof.New(store.(objstore.Versioned), *at)
+		}
 		return repostore.Sealed(ctx, reader, repo, store)
 	}
 	return nil, &objstore.Error{Op: "put", Bucket: repo.Spec.S3.Bucket, Code: "ServiceUnavailable", Kind: objstore.ErrUnavailable, Err: errors.New("it is away")}

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/asof"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
@@ -93,7 +94,10 @@ func (l *lab) startController() {
 	l.Helper()
 	l.stop = apiserver.Run(l.T, l.ns, func(ctx context.Context, mgr ctrl.Manager) error {
 		reconciler := New(ctx, manager.NewDependencies(mgr, "restore-controller", manager.Settings{Agent: workload.Agent{Image: "agent:1"}, Images: manager.Images{17: "postgres:17"}}), repostore.Open)
-		reconciler.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+		reconciler.Open = func(_ context.Context, _ client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
+			if at := repostore.PodConfig(repo).AsOf; at != nil {
+				return asof.New(l.store.(objstore.Versioned), *at), nil
+			}
 			return l.store, nil
 		}
 		reconciler.Now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
