@@ -69,11 +69,11 @@ var Edges = []Edge{
 		Over: "the requester clears its `release`, or no longer exists",
 		Rules: []string{
 			"Written only for a data generation that the requester wrote or replaced, once a recorded decision gave it up.",
-			"An Upgrade of a cluster with a repository writes it for the previous generation only once a backup of the new version has succeeded: until then that generation may be the only way back, as no backup of the old version leads to what the new one has written.",
-			"The data generation that the cluster runs on, and one in a Handover, is never released.",
+			"A Restore or an Upgrade of a cluster with a repository writes it for the previous generation only once a backup of the new generation has succeeded: until then the previous one may be the only way back, as no backup of it leads to what was written to the new one.",
+			"The data generation that the cluster runs on, one in a Handover, and the previous one of a Restore or an Upgrade that may be undone, is never released.",
 			"Instances remove a released generation from their volumes, at once or when they return. It is never adopted again.",
 		},
-		Functions: []string{"ReleaseRequests", "Release", "Released"},
+		Functions: []string{"ReleaseRequests", "Release", "Released", "Restorable"},
 	},
 	{
 		Name:      "WayBack",

@@ -3,6 +3,8 @@ package protocol
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"howdah.dev/apis/v1alpha1"
 )
 
@@ -28,10 +30,15 @@ func ReleaseRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Rest
 }
 
 // Release computes PostgresCluster.status.releasedDataGenerations from what was released before and who asks. The data
-// generation that the cluster runs on is never released, nor one that is being handed over.
-func Release(cluster *v1alpha1.PostgresCluster, requests []v1alpha1.ReleaseRequest, asks []LockRequest) []string {
+// generation that the cluster runs on is never released, nor one that is being handed over, nor one that somebody may yet be undone to.
+func Release(cluster *v1alpha1.PostgresCluster, requests []v1alpha1.ReleaseRequest, asks []LockRequest, writers []Writer) []string {
 	released := slices.Clone(cluster.Status.ReleasedDataGenerations)
 	needed := map[string]bool{"": true, cluster.Status.DataGeneration: true}
+	for _, writer := range writers {
+		if writer.Undoable {
+			needed[writer.Previous] = true
+		}
+	}
 	for _, ask := range asks {
 		if ask.Handover != nil {
 			needed[ask.Handover.DataGeneration] = true
@@ -43,6 +50,14 @@ func Release(cluster *v1alpha1.PostgresCluster, requests []v1alpha1.ReleaseReque
 		}
 	}
 	return released[max(0, len(released)-rememberedReleases):]
+}
+
+// Restorable reports whether a backup of a lineage has succeeded and stays, so that it is another way back than a volume.
+func Restorable(lineage string, backups []v1alpha1.Backup) bool {
+	return slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool {
+		return b.DeletionTimestamp.IsZero() && b.Status.Plan != nil && lineage != "" && b.Status.Plan.Lineage == lineage &&
+			meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionSucceeded)
+	})
 }
 
 // Released reports whether the db-controller has the instances remove the data generation of a request.

@@ -41,7 +41,7 @@ func TestADataGenerationIsReleasedOnlyWhenNobodyNeedsIt(t *testing.T) {
 			upgrade := v1alpha1.Upgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "demo"}}
 			upgrade.Status.Release = test.upgrade
 			asked := ReleaseRequests(cluster, test.restores, []v1alpha1.Upgrade{upgrade})
-			if got := Release(cluster, asked, test.asks); !slices.Equal(got, test.want) {
+			if got := Release(cluster, asked, test.asks, nil); !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -51,10 +51,51 @@ func TestADataGenerationIsReleasedOnlyWhenNobodyNeedsIt(t *testing.T) {
 func TestOnlyTheLatestReleasesAreRemembered(t *testing.T) {
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", UID: "c"}}
 	for i := range 20 {
-		cluster.Status.ReleasedDataGenerations = Release(cluster, ReleaseRequests(cluster, []v1alpha1.Restore{releaseOf(fmt.Sprint("g", i))}, nil), nil)
+		cluster.Status.ReleasedDataGenerations = Release(cluster, ReleaseRequests(cluster, []v1alpha1.Restore{releaseOf(fmt.Sprint("g", i))}, nil), nil, nil)
 	}
 	last := releaseOf("g19")
 	if got := cluster.Status.ReleasedDataGenerations; len(got) != 16 || got[0] != "g4" || !Released(cluster, last.Status.Release) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// After a restore of etcd, a person may have chosen data that an earlier Restore replaced. A later Restore leads back to it, whatever the earlier one
+// asks for when its time is over.
+func TestPreviousDataThatMayBeWantedBackIsNotReleased(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", UID: "c"}}
+	cluster.Status.DataGeneration = "g2"
+	asked := []v1alpha1.ReleaseRequest{{ClusterUID: "c", DataGeneration: "g0"}}
+	for undoable, want := range map[bool][]string{true: nil, false: {"g0"}} {
+		if got := Release(cluster, asked, nil, []Writer{{Wrote: "g2", Previous: "g0", Undoable: undoable}}); !slices.Equal(got, want) {
+			t.Errorf("undoable %t: released %v, want %v", undoable, got, want)
+		}
+	}
+}
+
+func TestABackupIsAWayBackOnceItHasSucceededAndAsLongAsItStays(t *testing.T) {
+	of := func(lineage string, status metav1.ConditionStatus) v1alpha1.Backup {
+		return v1alpha1.Backup{Status: v1alpha1.BackupStatus{
+			Plan: &v1alpha1.BackupPlan{Lineage: lineage}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: status}},
+		}}
+	}
+	deleted := of("7-g1", metav1.ConditionTrue)
+	deleted.DeletionTimestamp = &metav1.Time{}
+	deleted.DeletionTimestamp.Time = deleted.DeletionTimestamp.AddDate(1, 0, 0)
+	for name, c := range map[string]struct {
+		backup v1alpha1.Backup
+		want   bool
+	}{
+		"it has succeeded":  {of("7-g1", metav1.ConditionTrue), true},
+		"it has failed":     {of("7-g1", metav1.ConditionFalse), false},
+		"of other data":     {of("7-g0", metav1.ConditionTrue), false},
+		"it is not planned": {v1alpha1.Backup{}, false},
+		"it is deleted":     {deleted, false},
+	} {
+		if got := Restorable("7-g1", []v1alpha1.Backup{{}, c.backup}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if Restorable("", []v1alpha1.Backup{of("", metav1.ConditionTrue)}) {
+		t.Error("a lineage that isn't known counts")
 	}
 }

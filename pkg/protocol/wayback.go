@@ -7,6 +7,8 @@ import (
 // Writer is a Restore in place or an Upgrade, as somebody who replaced the data of a cluster.
 type Writer struct {
 	Kind, Name string
+	// Instance is the one whose volume has Previous.
+	Instance string
 	// Wrote is the data generation that the cluster ran on from then on, and Previous the one that an undo leads back to.
 	Wrote, Previous string
 	// Decided: the decision to undo it is made. Undoable: it is, or may still be.
@@ -21,7 +23,7 @@ func Writers(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upg
 		if status := r.Status; r.Namespace == cluster.Namespace && status.Cluster != nil && status.Cluster.UID == cluster.UID && status.Plan != nil && status.Previous != nil {
 			decided := status.Decided != nil && status.Decided.Decision == v1alpha1.DecisionUndo
 			writers = append(writers, Writer{
-				v1alpha1.KindRestore, r.Name, status.Plan.DataGeneration, status.Previous.DataGeneration, decided,
+				v1alpha1.KindRestore, r.Name, status.Previous.Instance, status.Plan.DataGeneration, status.Previous.DataGeneration, decided,
 				status.CompletedAt == nil && !status.Plan.DiscardsPrevious && (decided || status.Decided == nil),
 			})
 		}
@@ -31,7 +33,7 @@ func Writers(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upg
 		if status := u.Status; u.Namespace == cluster.Namespace && status.Plan != nil && status.Plan.ClusterUID == cluster.UID && status.Previous != nil {
 			decided := status.Decided != nil && status.Decided.Decision == v1alpha1.UpgradeRollBack
 			writers = append(writers, Writer{
-				v1alpha1.KindUpgrade, u.Name, status.Plan.ToGeneration, status.Previous.DataGeneration, decided,
+				v1alpha1.KindUpgrade, u.Name, status.Previous.Instance, status.Plan.ToGeneration, status.Previous.DataGeneration, decided,
 				status.SettledAt == nil && (status.UpAt != nil || status.CompletedAt == nil) && (decided || status.Decided == nil),
 			})
 		}

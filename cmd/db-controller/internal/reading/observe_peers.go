@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,9 +39,12 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 	if err := r.readPods(ctx, reader, o); err != nil {
 		return err
 	}
+	if err := r.readLed(ctx, o); err != nil {
+		return err
+	}
 	if request := o.Cluster.Status.BackupRequest; request != nil {
 		backup := &v1alpha1.Backup{}
-		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, protocol.BackupName(*request), backup)
+		found, err := observed.Read(ctx, reader, o.Cluster.Namespace, protocol.BackupName(*request), backup)
 		if err != nil {
 			return err
 		}
@@ -57,21 +61,33 @@ func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
 	if err := r.readRequests(ctx, r.Live, o); err != nil {
 		return err
 	}
-	fresh := []client.Object{observed.Named(&appsv1.StatefulSet{}, o.Names.StatefulSet())}
-	if len(o.Cluster.Status.VolumeLocks) > 0 { // whether clients were led to what was adopted
-		fresh = append(fresh, observed.Named(&discoveryv1.EndpointSlice{}, o.Names.Primary()))
+	set := observed.Named(&appsv1.StatefulSet{}, o.Names.StatefulSet())
+	found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, set.GetName(), set)
+	if err != nil {
+		return err
 	}
-	for _, object := range fresh {
-		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, object.GetName(), object)
-		if err != nil {
-			return err
-		}
-		if found {
-			r.remember(o, object)
-		}
+	if found {
+		r.remember(o, set)
 	}
 	// Last: whose lock the StatefulSet speaks of has to be known from a status that is not older. See volumegrant.Fenced.
 	return r.checkFresh(ctx, o)
+}
+
+// readLed reads from the API server itself whether clients were led to what was adopted, and how the last primary has ended. It comes after the
+// pods: one that is seen to have ended leads nobody any more, and has said what it had to say.
+func (r *Reader) readLed(ctx context.Context, o *observed.Cluster) error {
+	if !o.Fresh || len(o.Cluster.Status.VolumeLocks) == 0 && !o.Deleting() {
+		return nil
+	}
+	slice := observed.Named(&discoveryv1.EndpointSlice{}, o.Names.Primary())
+	found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, slice.GetName(), slice)
+	if err != nil {
+		return err
+	}
+	if delete(o.Live, observed.Key("EndpointSlice", slice.GetName())); found {
+		r.remember(o, slice)
+	}
+	return nil
 }
 
 func (r *Reader) checkFresh(ctx context.Context, o *observed.Cluster) error {
@@ -96,9 +112,10 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 		return fmt.Errorf("list Upgrades: %w", err)
 	}
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
-	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests)
+	writers := protocol.Writers(o.Cluster, restores.Items, upgrades.Items)
+	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests, writers)
 	o.Operation = operation(o.Cluster, restores.Items, upgrades.Items)
-	o.Undoable = undoable(o.Cluster, restores.Items, upgrades.Items)
+	o.Undoable, o.PreviousOn = undoable(writers)
 	o.MajorUpdate = majorUpdate(o, restores.Items, upgrades.Items)
 	o.Restore = nil
 	for i := range restores.Items {
@@ -138,14 +155,18 @@ func operation(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, u
 	return ""
 }
 
-// undoable is a Restore or an Upgrade that a person may still undo; empty: there is none.
-func undoable(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) string {
-	for _, writer := range protocol.Writers(cluster, restores, upgrades) {
-		if writer.Undoable {
-			return writer.Kind + " " + writer.Name
+// undoable is a Restore or an Upgrade that a person may still undo; empty: there is none. previousOn are all of them, by the instances whose volumes
+// have their previous data.
+func undoable(writers []protocol.Writer) (first string, previousOn map[string]string) {
+	previousOn = map[string]string{}
+	for _, writer := range writers {
+		if !writer.Undoable {
+			continue
 		}
+		previousOn[writer.Instance] = writer.Kind + " " + writer.Name
+		first = cmp.Or(first, previousOn[writer.Instance])
 	}
-	return ""
+	return first, previousOn
 }
 
 func (r *Reader) readPods(ctx context.Context, reader client.Reader, o *observed.Cluster) error {

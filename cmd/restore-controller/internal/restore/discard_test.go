@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -67,6 +69,58 @@ func TestAFailureBeforeTheDiscardSaysThatThePreviousDataStays(t *testing.T) {
 		o.restore.Status.DownAt, o.restore.Status.Failure = &now, &v1alpha1.Failure{Reason: reason, Message: "It failed."}
 		if outcome := concludeInPlace(context.Background(), o); !strings.Contains(outcome.Message, want) {
 			t.Errorf("%s: %+v", reason, outcome)
+		}
+	}
+}
+
+// An undo of an earlier Restore leads back to data with the same system identifier, of which the safety backup has nothing.
+func TestOnlyDataThatTheSafetyBackupIsOfIsDiscarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*observed)
+		fails  bool
+	}{
+		"it is of the data":              {func(*observed) {}, false},
+		"other data runs by then":        {func(o *observed) { o.cluster.Status.DataGeneration = "g5" }, true},
+		"it was deleted":                 {func(o *observed) { o.safety = nil }, true},
+		"it is being deleted":            {func(o *observed) { o.safety.DeletionTimestamp = &metav1.Time{Time: o.now} }, true},
+		"the previous data stays":        {func(o *observed) { o.safety, o.restore.Status.Plan.DiscardsPrevious = nil, false }, false},
+		"it may be discarded by now":     {func(o *observed) { discards(o); o.cluster.Status.DataGeneration = "g5" }, false},
+		"the volumes aren't granted yet": {func(o *observed) { o.cluster.Status.VolumeLocks, o.cluster.Status.DataGeneration = nil, "g5" }, false},
+	} {
+		o := seenInPlace(func(o *observed) {
+			discards(o)
+			o.restore.Status.Previous = nil
+			o.safety.Status.Plan.Lineage = "7-g0"
+			o.safety.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionTrue}}
+			c.change(o)
+		})
+		if failure := o.failure(); (failure != nil) != c.fails || c.fails && failure.Reason != v1alpha1.ReasonClusterReplaced {
+			t.Errorf("%s: %+v", name, failure)
+		}
+	}
+}
+
+func TestConfirmedDataReplacesThePreviousOnceThereIsABackupOfIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*observed)
+		waits  bool
+	}{
+		"there is none":              {func(*observed) {}, true},
+		"there is one":               {func(o *observed) { o.restorable = true }, false},
+		"the removal has begun":      {func(o *observed) { o.restore.Status.Release = &v1alpha1.ReleaseRequest{} }, false},
+		"nothing is archived":        {func(o *observed) { o.cluster.Spec.Archive = nil }, false},
+		"the cluster is gone":        {func(o *observed) { o.cluster = nil }, false},
+		"the cluster is deleted":     {func(o *observed) { o.cluster.DeletionTimestamp = &metav1.Time{Time: o.now} }, false},
+		"it was discarded anyway":    {func(o *observed) { o.restore.Status.Plan.DiscardsPrevious = true }, false},
+		"the previous data runs now": {func(o *observed) { o.cluster.Status.DataGeneration = "g0" }, false},
+	} {
+		o := seenInPlace(func(o *observed) {
+			decideOn(o, v1alpha1.DecisionConfirm)
+			o.cluster.Spec.Archive = &v1alpha1.ArchiveSpec{}
+			c.change(o)
+		})
+		if got := awaitRestorable(t.Context(), o); got.Finished() == c.waits || c.waits && got.Reason != v1alpha1.ReasonAwaitingBackup {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -70,11 +70,25 @@ func (o *observed) dataFailure() *v1alpha1.Failure {
 	if o.restore.Status.Previous != nil || !o.lock().Granted() {
 		return nil
 	}
-	if plan, now := o.restore.Status.Plan, o.cluster.Status; plan == nil || now.SystemIdentifier == plan.SystemIdentifier && now.MajorVersion == plan.MajorVersion {
+	plan, now := o.restore.Status.Plan, o.cluster.Status
+	switch {
+	case plan == nil:
 		return nil
+	case now.SystemIdentifier != plan.SystemIdentifier || now.MajorVersion != plan.MajorVersion:
+		return volumelock.Fail(v1alpha1.ReasonClusterReplaced,
+			"The data of PostgresCluster %s was replaced after the restore had been planned. Create another Restore.", o.cluster.Name)
+	case plan.DiscardsPrevious && !o.safe():
+		return volumelock.Fail(v1alpha1.ReasonClusterReplaced, "The safety backup %s is not of the data that PostgresCluster %s runs on now, which was replaced since, or no longer exists, "+
+			"so nothing is discarded. Create another Restore.", o.restore.Status.SafetyBackup, o.cluster.Name)
 	}
-	return volumelock.Fail(v1alpha1.ReasonClusterReplaced,
-		"The data of PostgresCluster %s was replaced after the restore had been planned. Create another Restore.", o.cluster.Name)
+	return nil
+}
+
+// safe reports that the safety backup is of the very data that the cluster runs on. An undo or another Restore that came first leads to data with the
+// same system identifier.
+func (o *observed) safe() bool {
+	now := o.cluster.Status
+	return o.safety != nil && protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), []v1alpha1.Backup{*o.safety})
 }
 
 func (o *observed) safetyBackupFailure() *v1alpha1.Failure {

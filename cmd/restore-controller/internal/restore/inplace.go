@@ -37,7 +37,7 @@ func (r *Reconciler) planInPlace(o *observed) []step {
 	case o.decided() == v1alpha1.DecisionUndo:
 		return []step{r.requestUndo, r.awaitUndo, handBack, r.awaitBack}
 	case o.decided() == v1alpha1.DecisionConfirm:
-		return []step{releasePrevious, r.finishConfirmed}
+		return []step{awaitRestorable, releasePrevious, r.finishConfirmed}
 	case o.restored():
 		return []step{decide}
 	case o.runsRestored():

@@ -93,6 +93,11 @@ func TestAClusterIsRestoredInPlaceAndConfirmed(t *testing.T) {
 		t.Errorf("Job: %+v", job.Spec.Template)
 	}
 	l.patchSpec(restore, `{"decision":"Confirm"}`)
+	if message := l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup); !strings.Contains(message, "until a backup of the restored data has succeeded") {
+		t.Error(message)
+	}
+	l.expectShop(string(shop.UID), status.Plan.DataGeneration, "")
+	l.answerBackup(restore)
 	message = l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	if !strings.Contains(message, "confirmed: spec.decision") || restore.Status.Release != nil {
 		t.Errorf("%s; %+v", message, restore.Status)
@@ -133,6 +138,7 @@ func TestARestoreInPlaceCannotBeUndoneOnceAnotherOneOnTopOfItIsConfirmed(t *test
 	l.patchSpec(first, `{"decision":"Undo"}`)
 	l.await(first, metav1.ConditionUnknown, v1alpha1.ReasonUndoing)
 	l.patchSpec(second, `{"decision":"Confirm"}`)
+	l.answerBackup(second)
 	l.await(second, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	l.await(first, metav1.ConditionFalse, v1alpha1.ReasonUndoImpossible)
 	l.expectShop(string(shop.UID), second.Status.Plan.DataGeneration, first.Status.Plan.DataGeneration)
@@ -151,6 +157,8 @@ func TestARestoreInPlaceThatNobodyDecidesOnIsConfirmed(t *testing.T) {
 	shop := l.running()
 	restore := l.inPlace(func(s *v1alpha1.RestoreSpec) { s.ConfirmWithin = &metav1.Duration{Duration: time.Second} })
 	l.jobEnds(success(restore))
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+	l.answerBackup(restore)
 	if message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted); !strings.Contains(message, "nobody decided within") {
 		t.Error(message)
 	}
@@ -267,7 +275,7 @@ func TestCrashesChangeNothingInPlace(t *testing.T) {
 			shop := l.running()
 			restore := l.inPlace(nil)
 			l.jobEnds(success(restore))
-			last, restarts := "", 0
+			last, restarts, backedUp := "", 0, false
 			l.eventually("it ends under crashes", func() bool {
 				l.there(restore)
 				c := meta.FindStatusCondition(restore.Status.Conditions, v1alpha1.ConditionSucceeded)
@@ -276,6 +284,10 @@ func TestCrashesChangeNothingInPlace(t *testing.T) {
 				}
 				if c.Reason == v1alpha1.ReasonAwaitingConfirmation && restore.Spec.Decision == "" {
 					l.patchSpec(restore, `{"decision":"`+decision+`"}`)
+				}
+				if c.Reason == v1alpha1.ReasonAwaitingBackup && restore.Status.BackupRequest != nil && !backedUp {
+					l.answerBackup(restore)
+					backedUp = true
 				}
 				if now := c.Reason + c.Message; now != last {
 					last, restarts = now, restarts+1

@@ -145,7 +145,7 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 		"restored":              {run, "decide"},
 		"cancelled too late":    {func(o *observed) { run(o); o.restore.Spec.Cancel = true }, "decide"},
 		"deleted when restored": {func(o *observed) { run(o); o.restore.DeletionTimestamp = &deleted }, "decide"},
-		"confirmed":             {func(o *observed) { decideOn(o, v1alpha1.DecisionConfirm) }, "releasePrevious finishConfirmed"},
+		"confirmed":             {func(o *observed) { decideOn(o, v1alpha1.DecisionConfirm) }, "awaitRestorable releasePrevious finishConfirmed"},
 		"to be undone":          {func(o *observed) { decideOn(o, v1alpha1.DecisionUndo) }, "requestUndo awaitUndo handBack awaitBack"},
 		"deleted while it is undone": {func(o *observed) {
 			decideOn(o, v1alpha1.DecisionUndo)
@@ -311,8 +311,10 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		"what replaced it was confirmed": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
 		}, flow.KindStop, "can't be restored, because what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
-		"the cluster is gone":         {func(o *observed) { o.cluster = nil }, flow.KindStop, "was deleted, and its previous data with it"},
-		"the instance was taken away": {func(o *observed) { o.cluster.Status.Instances = o.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
+		"the cluster is gone": {func(o *observed) { o.cluster = nil }, flow.KindStop, "was deleted, and its previous data with it"},
+		"the instance was taken away": {func(o *observed) {
+			o.cluster.Spec.Instances, o.cluster.Status.Instances = 1, o.cluster.Status.Instances[:1]
+		}, flow.KindWait, "Set spec.instances of PostgresCluster shop to 2 to bring it back."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := seenInPlace(func(o *observed) { decideOn(o, v1alpha1.DecisionUndo); test.change(o) })

@@ -38,6 +38,8 @@ type observed struct {
 	safety *v1alpha1.Backup
 	// first is the Backup that status.backupRequest leads to.
 	first *v1alpha1.Backup
+	// restorable: a backup of the restored data has succeeded. It is looked for once the previous data is to be given up.
+	restorable bool
 	// writers have replaced the data of the cluster since, where the Restore is to be undone.
 	writers []protocol.Writer
 }
@@ -63,12 +65,12 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 			return o, err
 		}
 	}
-	if o.discarding() && !o.ended() {
-		if o.safety, err = find(ctx, r.Client, restore, restore.Status.SafetyBackup, &v1alpha1.Backup{}); err != nil {
+	if name := restore.Status.SafetyBackup; name != "" && !o.ended() {
+		if o.safety, err = find(ctx, r.Client, restore, name, &v1alpha1.Backup{}); err != nil {
 			return o, err
 		}
 	}
-	for _, read := range []func(context.Context, *observed) error{r.observeWriters, r.observeLast, r.observeLogins, r.observeSource} {
+	for _, read := range []func(context.Context, *observed) error{r.observeWriters, r.observeRestorable, r.observeLast, r.observeLogins, r.observeSource} {
 		if err := read(ctx, o); err != nil {
 			return o, err
 		}

@@ -153,9 +153,13 @@ func (l *lab) answerBackup(restore *v1alpha1.Restore) {
 
 func (l *lab) answerBackupWith(restore *v1alpha1.Restore, succeeded metav1.ConditionStatus) {
 	l.Helper()
-	l.createWithStatus(protocol.NewBackup(protocol.BackupRequestOf(restore)), func(o client.Object) {
+	request := protocol.BackupRequestOf(restore)
+	of := l.cluster(request.Request.Cluster)
+	l.there(of)
+	l.createWithStatus(protocol.NewBackup(request), func(o client.Object) {
 		status := &o.(*v1alpha1.Backup).Status
 		status.ObservedGeneration = 1
+		status.Plan = &v1alpha1.BackupPlan{ID: o.GetName(), Repository: "main", Lineage: protocol.Lineage(of.Status.SystemIdentifier, of.Status.DataGeneration), ClusterUID: of.UID}
 		status.Conditions = conditions(v1alpha1.ConditionSucceeded, succeeded, v1alpha1.ReasonCompleted)
 	})
 }

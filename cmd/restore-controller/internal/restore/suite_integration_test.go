@@ -161,7 +161,7 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 		status.DataGeneration = protocol.DataGeneration(cluster.UID, 0)
 	}
 	asks := protocol.LockRequests(cluster, restores, nil)
-	status.ReleasedDataGenerations = protocol.Release(cluster, protocol.ReleaseRequests(cluster, restores, nil), asks)
+	status.ReleasedDataGenerations = protocol.Release(cluster, protocol.ReleaseRequests(cluster, restores, nil), asks, protocol.Writers(cluster, restores, nil))
 	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
 		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
@@ -114,6 +115,31 @@ func releaseRestored(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	return o.lock().Release(o.restore.Status.Plan.DataGeneration)
+}
+
+// observeRestorable looks for a backup of what the cluster runs on, once the previous data is to be given up.
+func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
+	if o.decided() != v1alpha1.DecisionConfirm || o.ended() || o.cluster == nil {
+		return nil
+	}
+	all := &v1alpha1.BackupList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
+		return fmt.Errorf("list Backups: %w", err)
+	}
+	now := o.cluster.Status
+	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
+	return nil
+}
+
+// awaitRestorable keeps the previous data until there is another way back. No backup of it leads to what was written to the restored data, which is
+// on the volumes alone until a backup of that has succeeded. Should they be damaged, the previous data is what is left.
+func awaitRestorable(_ context.Context, o *observed) flow.Outcome {
+	if o.restore.Status.Release != nil || o.restorable || o.discarding() || o.lock().Gone() || !o.cluster.DeletionTimestamp.IsZero() || o.cluster.Spec.Archive == nil ||
+		o.cluster.Status.DataGeneration == o.restore.Status.Previous.DataGeneration {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonAwaitingBackup, fmt.Sprintf("It is confirmed (%s), and the previous data is kept until a backup of the restored data has succeeded. "+
+		"If that takes long, create a Backup of PostgresCluster %s, and look at its condition Archiving.", o.restore.Status.Decided.Why, o.cluster.Name))
 }
 
 // releasePrevious has the previous data removed.

@@ -55,6 +55,7 @@ var ways = map[string]way{
 		c.works()
 		c.restored()
 		c.patchSpec(c.restore, `{"decision":"Confirm"}`)
+		c.backedUp()
 		c.completed()
 		c.asRestored()
 	}},
@@ -68,8 +69,21 @@ var ways = map[string]way{
 	"in place, and nobody decides": {func(s *v1alpha1.RestoreSpec) {
 		inPlace(s)
 		s.ConfirmWithin = &metav1.Duration{Duration: time.Second}
-	}, func(c *crashed) { c.works(); c.completed(); c.asRestored() }},
-	"in place, and the Restore is deleted before a decision": {inPlace, func(c *crashed) { c.works(); c.restored(); c.delete(); c.asRestored() }},
+	}, func(c *crashed) {
+		c.works()
+		c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+		c.backedUp()
+		c.completed()
+		c.asRestored()
+	}},
+	"in place, and the Restore is deleted before a decision": {inPlace, func(c *crashed) {
+		c.works()
+		c.restored()
+		c.beginDeletion()
+		c.backedUp()
+		c.gone()
+		c.asRestored()
+	}},
 	"in place, and the Restore is deleted while it is undone": {inPlace, func(c *crashed) {
 		c.works()
 		c.restored()

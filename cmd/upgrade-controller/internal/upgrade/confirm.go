@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,14 +195,8 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 		return fmt.Errorf("list Backups: %w", err)
 	}
 	now := o.cluster.Status
-	lineage := protocol.Lineage(now.SystemIdentifier, now.DataGeneration)
-	if now.MajorVersion < o.upgrade.Spec.Version || now.DataGeneration == o.status().Plan.FromGeneration {
-		return nil
-	}
-	for i := range all.Items {
-		backup := &all.Items[i]
-		o.restorable = o.restorable || backup.DeletionTimestamp.IsZero() && backup.Status.Plan != nil && backup.Status.Plan.Lineage == lineage &&
-			meta.IsStatusConditionTrue(backup.Status.Conditions, v1alpha1.ConditionSucceeded)
+	if now.MajorVersion >= o.upgrade.Spec.Version && now.DataGeneration != o.status().Plan.FromGeneration {
+		o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
 	}
 	return nil
 }

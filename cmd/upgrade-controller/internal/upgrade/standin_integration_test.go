@@ -56,7 +56,7 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 		status.DataGeneration, status.MajorVersion, status.Image = ask.Handover.DataGeneration, ask.Handover.MajorVersion, ask.Handover.Image
 		status.SystemIdentifier, status.DataInstance = ask.Handover.SystemIdentifier, ask.Handover.Instance
 	}
-	status.ReleasedDataGenerations = protocol.Release(shop, protocol.ReleaseRequests(shop, nil, upgrades), asks)
+	status.ReleasedDataGenerations = protocol.Release(shop, protocol.ReleaseRequests(shop, nil, upgrades), asks, protocol.Writers(shop, nil, upgrades))
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
 	l.set(func() {
 		if status.DataGeneration == l.refuses || protocol.MustBeStopped(status.VolumeLocks, asks) {
