@@ -463,7 +463,8 @@ type DeletionPolicy struct {
 	// +optional
 	FinalBackup *bool `json:"finalBackup,omitempty"`
 	// Volumes are deleted with the cluster, or retained. The default is Delete if there is a final backup, otherwise
-	// Retain.
+	// Retain. Where a final backup is taken, they are retained anyway unless the last primary said, when it ended, that all of
+	// its WAL is archived.
 	// +optional
 	Volumes VolumePolicy `json:"volumes,omitempty"`
 }

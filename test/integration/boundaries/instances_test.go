@@ -47,7 +47,7 @@ func database(namespace string) []client.Object {
 // leads is a slice that leads to a pod.
 func leads(namespace, pod string) func(*discoveryv1.EndpointSlice) {
 	return func(slice *discoveryv1.EndpointSlice) {
-		slice.Annotations = map[string]string{"howdah.dev/data-generation": "g1"}
+		slice.Annotations = map[string]string{"howdah.dev/data-generation": "g1", "howdah.dev/shutdown": "{}"}
 		slice.Endpoints = []discoveryv1.Endpoint{{
 			Addresses: []string{"10.0.0.7"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod, UID: "u"},

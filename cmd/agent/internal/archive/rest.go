@@ -21,6 +21,47 @@ func NewRest(walDir string, to Target) *Rest {
 	return &Rest{walDir: walDir, t: newTarget(to, time.Now)}
 }
 
+// firstRecord is where the first record of a segment begins, after the header of its first page.
+const firstRecord = 40
+
+// Open is the segment that a server which was shut down has left open, and whether it has records other than that of the shutdown. PostgreSQL
+// begins a segment for that one, unless it archives nothing.
+func Open(control postgres.ControlData) (segment postgres.Segment, written bool) {
+	segment = postgres.SegmentOf(control.Timeline, control.Checkpoint, control.SegSize)
+	return segment, control.Checkpoint > segment.Start()+firstRecord
+}
+
+// Finish archives what the server has left that was shut down, and returns the files that are not archived all the same. A server that hands
+// over ends without its archive, because others wait for its end; where nobody takes over, only its volume has these files.
+func (a *Archiver) Finish(ctx context.Context, control postgres.ControlData) (left []string, err error) {
+	a.mu.Lock()
+	t := a.target
+	a.mu.Unlock()
+	if t == nil {
+		return nil, nil
+	}
+	names, err := Wanted(a.walDir, control.SegSize)
+	if err != nil {
+		return nil, err
+	}
+	open, written := Open(control)
+	if written {
+		names = append(names, open.Name())
+	}
+	rest := &Rest{walDir: a.walDir, t: t}
+	for i, name := range names {
+		if written && i == len(names)-1 {
+			err = rest.PutOpen(ctx, open, control.Checkpoint)
+		} else {
+			err = rest.Put(ctx, name)
+		}
+		if err != nil {
+			return names[i:], err
+		}
+	}
+	return nil, nil
+}
+
 // Wanted lists the files that the server still wanted to be archived, as Ready does, but for those that an Archiver would take for
 // archived without a push.
 func Wanted(walDir string, segSize uint64) ([]string, error) {

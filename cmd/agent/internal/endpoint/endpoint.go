@@ -5,6 +5,7 @@ package endpoint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -126,16 +127,39 @@ func (p *Publisher) Vacate(ctx context.Context) (stragglers bool) {
 	if p == nil {
 		return false
 	}
+	if err := p.insist(ctx, ""); err != nil {
+		p.Log.Warn("clients may still be routed to this pod, which is no longer the primary", "slice", p.Slice, "error", err)
+		return true
+	}
+	return p.hasLed()
+}
+
+// Ended says how the server has ended that clients were led to, unless another one has taken its place, and waits until that is written or ctx ends.
+func (p *Publisher) Ended(ctx context.Context, how agentapi.Shutdown) {
+	if p == nil {
+		return
+	}
+	p.Yield()
+	said, err := json.Marshal(how)
+	if err == nil {
+		err = p.insist(ctx, string(said))
+	}
+	if err != nil {
+		p.Log.Warn("how PostgreSQL has ended can't be said", "slice", p.Slice, "error", err)
+	}
+}
+
+// insist takes this pod out of the slice, with how its server has ended if that is known, again and again until ctx ends.
+func (p *Publisher) insist(ctx context.Context, shutdown string) error {
 	for {
-		err := p.put(ctx, false)
+		err := p.put(ctx, false, shutdown)
 		if err == nil {
-			return p.hasLed()
+			return nil
 		}
 		select {
 		case <-time.After(vacateTime):
 		case <-ctx.Done():
-			p.Log.Warn("clients may still be routed to this pod, which is no longer the primary", "slice", p.Slice, "error", err)
-			return true
+			return err
 		}
 	}
 }
@@ -200,7 +224,7 @@ func (p *Publisher) write(ctx context.Context) error {
 	}
 	p.coming = ready
 	p.mu.Unlock()
-	err := p.put(ctx, ready)
+	err := p.put(ctx, ready, "")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.announce()
@@ -215,11 +239,11 @@ func (p *Publisher) write(ctx context.Context) error {
 }
 
 // put writes the slice, again where somebody else has written in between.
-func (p *Publisher) put(ctx context.Context, ready bool) (err error) {
+func (p *Publisher) put(ctx context.Context, ready bool, shutdown string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for range tries {
-		if err = p.putOnce(ctx, ready); !kube.IsConflict(err) {
+		if err = p.putOnce(ctx, ready, shutdown); !kube.IsConflict(err) {
 			return err
 		}
 	}
@@ -228,7 +252,7 @@ func (p *Publisher) put(ctx context.Context, ready bool) (err error) {
 
 // putOnce writes the slice if it is still what it was at a moment at which this instance had the lease. So a write that arrives after
 // that of a later primary is refused, whatever either knows of the other: the terms of a Lease may begin again after it was deleted.
-func (p *Publisher) putOnce(ctx context.Context, ready bool) error {
+func (p *Publisher) putOnce(ctx context.Context, ready bool, shutdown string) error {
 	var found slice
 	if err := p.API.Get(ctx, p.path(), &found); err != nil {
 		return err
@@ -236,13 +260,24 @@ func (p *Publisher) putOnce(ctx context.Context, ready bool) error {
 	switch {
 	case ready && !p.Leads(): // asked after the slice was read
 		return errNoLease
-	case !ready && !found.leadsTo(p.Pod):
+	case !ready && !found.leadsTo(p.Pod) && (shutdown == "" || found.leads()):
 		return nil // another pod has taken its place
 	}
 	p.noteLed()
 	body := p.body(ready)
+	if shutdown != "" { // what is not said again is gone
+		body.Metadata.Annotations[agentapi.AnnotationShutdown] = shutdown
+	}
+	if !ready && !found.leadsTo(p.Pod) { // no client was led here
+		body.Metadata.Annotations[agentapi.AnnotationDataGeneration] = found.Metadata.Annotations[agentapi.AnnotationDataGeneration]
+	}
 	body.Metadata.ResourceVersion = found.Metadata.ResourceVersion
 	return p.API.Apply(ctx, p.path(), manager, body)
+}
+
+// leads says whether the slice leads clients to anybody. A primary that is stopped right after it took over has yet to put itself there.
+func (s *slice) leads() bool {
+	return slices.ContainsFunc(s.Endpoints, func(e endpoint) bool { return e.Conditions.Ready })
 }
 
 // leadsTo says whether the slice names a pod.

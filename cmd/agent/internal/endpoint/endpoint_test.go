@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // server keeps the slice that was applied last; it refuses while it is broken.
@@ -143,4 +144,40 @@ func TestASixthVersionAddressIsOne(t *testing.T) {
 			t.Errorf("%s is %s", ip, got)
 		}
 	}
+}
+
+func TestHowAPrimaryHasEndedIsSaidUntilAnotherOneServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{change: make(chan struct{}, 9)}
+		p := publisher(t, s)
+		p.Set(true)
+		<-s.change
+		synctest.Wait()
+		s.broken = true // for a moment
+		p.Ended(t.Context(), agentapi.Shutdown{Instance: "shop-0", DataGeneration: "g1", Unarchived: []string{"000000010000000000000007"}})
+		last := s.applied[len(s.applied)-1]
+		if last.Endpoints[0].Conditions.Ready || last.Metadata.Annotations[agentapi.AnnotationShutdown] !=
+			`{"instance":"shop-0","dataGeneration":"g1","unarchived":["000000010000000000000007"]}` {
+			t.Errorf("%+v", last)
+		}
+		p.Set(true)
+		synctest.Wait()
+		if last := s.applied[len(s.applied)-1]; !last.Endpoints[0].Conditions.Ready || last.Metadata.Annotations[agentapi.AnnotationShutdown] != "" {
+			t.Errorf("what was said of a server before is still said: %+v", last)
+		}
+		other := last
+		for _, leads := range []bool{true, false} {
+			other.Endpoints = []endpoint{{TargetRef: targetRef{UID: "another"}, Conditions: conditions{Ready: leads}}}
+			other.Metadata.Annotations = map[string]string{agentapi.AnnotationDataGeneration: "g0"}
+			s.applied = append(s.applied, other)
+			said := len(s.applied)
+			p.Ended(t.Context(), agentapi.Shutdown{Instance: "shop-0"})
+			if (len(s.applied) > said) == leads {
+				t.Errorf("another primary leads clients: %t, and it writes %+v", leads, s.applied[said:])
+			}
+			if now := s.applied[len(s.applied)-1].Metadata.Annotations[agentapi.AnnotationDataGeneration]; now != "g0" {
+				t.Errorf("clients were led to %s, it says, and not to g0", now)
+			}
+		}
+	})
 }

@@ -157,7 +157,7 @@ func TestAFormerPrimaryWhoseLeaseHasRunOutDoesNotWrite(t *testing.T) {
 	b.publisher("shop-1", "10.0.0.2", b.agent, always).Set(true)
 	b.await("shop-1")
 	former := b.publisher("shop-0", "10.0.0.1", b.agent, func() bool { return false })
-	if err := former.put(t.Context(), true); !errors.Is(err, errNoLease) {
+	if err := former.put(t.Context(), true, ""); !errors.Is(err, errNoLease) {
 		t.Errorf("it has written: %v", err)
 	}
 	if pod := b.leadsTo(); pod != "shop-1" {

@@ -26,12 +26,10 @@ type tail struct {
 	control postgres.ControlData
 	// wanted are the files that the server had not archived.
 	wanted []string
-	// open is the segment that the shutdown checkpoint is in.
-	open postgres.Segment
+	// open is the segment that the shutdown checkpoint is in, and written whether it has other records.
+	open    postgres.Segment
+	written bool
 }
-
-// firstRecord is where the first record of a segment begins, after the header of its first page.
-const firstRecord = 40
 
 // secure has all WAL of the previous data in its archive, or refuses to discard that. Whoever calls it holds the data's lock.
 func (r *restoring) secure(ctx context.Context) error {
@@ -47,21 +45,17 @@ func (r *restoring) secure(ctx context.Context) error {
 	if t.wanted, err = archive.Wanted(t.walDir, t.control.SegSize); err != nil {
 		return err
 	}
-	t.open = postgres.SegmentOf(t.control.Timeline, t.control.Checkpoint, t.control.SegSize)
+	t.open, t.written = archive.Open(t.control)
 	if r.task.PreviousArchive == nil {
 		return t.refuseUnarchived()
 	}
 	return t.archive(ctx)
 }
 
-// beyond says whether records lie in the open segment before the shutdown checkpoint: PostgreSQL begins a segment for that one
-// record, unless it archives nothing.
-func (t *tail) beyond() bool { return t.control.Checkpoint > t.open.Start()+firstRecord }
-
 // refuseUnarchived is for data whose archive can't be reached from here.
 func (t *tail) refuseUnarchived() error {
 	names := t.wanted
-	if t.beyond() {
+	if t.written {
 		names = append(names, t.open.Name())
 	}
 	if len(names) == 0 {
@@ -87,7 +81,7 @@ func (t *tail) archive(ctx context.Context) error {
 	if err := t.fillGaps(ctx, rest, lineage.Lineage); err != nil {
 		return err
 	}
-	if t.beyond() {
+	if t.written {
 		if err := rest.PutOpen(ctx, t.open, t.control.Checkpoint); err != nil {
 			return err
 		}

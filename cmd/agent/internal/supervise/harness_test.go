@@ -342,6 +342,7 @@ type recorder struct {
 	left int  // how often they were left to another primary
 	led  bool // whether they were to come here since that was asked last
 	late bool // whether it is a delayed replica
+	ends []agentapi.Shutdown
 }
 
 func (r *recorder) Set(ready bool) {
@@ -360,6 +361,13 @@ func (r *recorder) Vacate(context.Context) bool {
 	led := r.led
 	r.led = false
 	return led
+}
+
+// Ended implements Publisher.
+func (r *recorder) Ended(_ context.Context, how agentapi.Shutdown) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends = append(r.ends, how)
 }
 
 // Role implements Publisher.

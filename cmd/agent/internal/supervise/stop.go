@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -30,8 +31,39 @@ func (s *server) stop() error {
 	} else {
 		s.Log.Info("PostgreSQL has been stopped")
 	}
+	s.finishArchive()
 	return stopped{err}
 }
+
+// finishArchive archives what the server had to end without, and says what only the volume has. Where all instances end at once, nobody else has
+// it, and whoever deletes the cluster has to know. The lease is given up meanwhile.
+func (s *server) finishArchive() {
+	if s.as != primaryMode || s.latest.config().Archive == nil {
+		return
+	}
+	control, err := postgres.ReadControlData(context.Background(), postgres.Exec, s.copy.binDir, s.copy.pgdata)
+	if err != nil || control.State != postgres.StateShutDown {
+		s.Log.Warn("whether all WAL is archived is not known", "state", control.State, "error", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.grace.leave()/2)
+	defer cancel()
+	how := agentapi.Shutdown{Instance: s.Pod, DataGeneration: s.copy.generation.DataGeneration()}
+	if how.Unarchived, err = s.archiver.Finish(ctx, control); err != nil {
+		how.Error = archive.Explain(err)
+		s.Log.Warn("not all WAL is archived", "files", len(how.Unarchived), "error", err)
+	}
+	how.Unarchived = how.Unarchived[:min(len(how.Unarchived), namedFiles)]
+	if err != nil && len(how.Unarchived) == 0 {
+		return // nothing is known
+	}
+	saying, end := context.WithTimeout(context.Background(), withdrawTime)
+	defer end()
+	s.publisher.Ended(saying, how)
+}
+
+// namedFiles is how many files of WAL are named that are not archived.
+const namedFiles = 8
 
 // noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at once
 // they are gone by now: nobody is waited for then, and clients are told at once that there is no primary, rather than when a
@@ -96,6 +128,7 @@ func (s *server) handOver(ctx context.Context) error {
 		s.Log.Warn("PostgreSQL did not shut down cleanly", "error", err)
 	}
 	if ctx.Err() != nil {
+		s.finishArchive()
 		return stopped{s.postmaster.Ended()}
 	}
 	return errChanged

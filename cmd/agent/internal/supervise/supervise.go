@@ -58,6 +58,8 @@ type Publisher interface {
 	// Vacate leads clients here no more, where another primary has not led them away yet, and waits for that. It says whether some may
 	// come all the same for a while, because they were led here before.
 	Vacate(ctx context.Context) (stragglers bool)
+	// Ended says how the primary has ended that clients were led to, unless there is another one, and waits for that.
+	Ended(ctx context.Context, how agentapi.Shutdown)
 	// Role of the instance, for the Services of replicas, and whether it replays WAL late.
 	Role(role string, delayed bool)
 }

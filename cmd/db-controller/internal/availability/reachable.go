@@ -1,6 +1,7 @@
 package availability
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -39,6 +40,16 @@ func LedTo(o *observed.Cluster) string {
 		return ""
 	}
 	return slice.Annotations[agentapi.AnnotationDataGeneration]
+}
+
+// Ended is how the server ended that clients were led to last, by the word of its agent; nil: it hasn't said, or another one came after it.
+func Ended(o *observed.Cluster) *agentapi.Shutdown {
+	slice, ended := primarySlice(o), &agentapi.Shutdown{}
+	if slice == nil || json.Unmarshal([]byte(slice.Annotations[agentapi.AnnotationShutdown]), ended) != nil ||
+		ended.DataGeneration != o.Cluster.Status.DataGeneration || ended.Instance != o.Names.Instance(o.LastPrimary()) {
+		return nil
+	}
+	return ended
 }
 
 // MayHaveServed says whether clients may have written to the data of the cluster. That no agent has answered yet is no proof that nobody has: the

@@ -93,6 +93,29 @@ func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 	}
 }
 
+// What was written after the final backup is in WAL alone. Where that is not archived when the last primary ends, or nobody knows, the volumes have
+// the only copy.
+func TestVolumesStayWhereTheLastWALMayNotBeArchived(t *testing.T) {
+	for name, end := range map[string]func(*standIn){
+		"the archive fails while the primary ends": func(s *standIn) { s.unarchived = []string{"000000010000000000000007"} },
+		"the primary is killed":                    func(s *standIn) { s.unsaid = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			shop := l.archivedShop()
+			l.change(shop, func() { shop.Spec.DeletionPolicy.Volumes = v1alpha1.VolumesDelete })
+			l.kube.set(end)
+			l.beginDeletion(shop)
+			l.answerBackup(shop, metav1.ConditionTrue, "done")
+			l.awaitGone(shop)
+			claim := &corev1.PersistentVolumeClaim{}
+			if !l.there(claim, "data-shop-0") || !claim.DeletionTimestamp.IsZero() || claim.Labels[component.LabelRetainedFrom] != "shop" {
+				t.Errorf("the volume with the last commits goes as well: %+v", claim.ObjectMeta)
+			}
+		})
+	}
+}
+
 func TestAFailedFinalBackupIsAskedForAgainAfterAPause(t *testing.T) {
 	l := newLab(t)
 	shop := l.archivedShop()

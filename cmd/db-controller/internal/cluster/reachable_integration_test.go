@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,10 +26,7 @@ func (s *standIn) publish(ctx context.Context, cluster string, pods []corev1.Pod
 	if config == nil || s.unpublished || s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: config.EndpointSlice}, slice) != nil {
 		return
 	}
-	primary := cluster + "-0"
-	if config.Instances > 1 {
-		primary = s.leaders[cluster]
-	}
+	primary := s.primary(cluster, config)
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Name != primary || !observed.PodReady(pod) || len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == pod.Status.PodIP &&
@@ -36,11 +34,31 @@ func (s *standIn) publish(ctx context.Context, cluster string, pods []corev1.Pod
 			continue
 		}
 		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, agentapi.AnnotationDataGeneration, config.DataGeneration)
+		delete(slice.Annotations, agentapi.AnnotationShutdown)
 		slice.Endpoints = []discoveryv1.Endpoint{{
 			Addresses: []string{pod.Status.PodIP}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
 		}}
 		_ = s.client.Update(ctx, slice)
 	}
+}
+
+// primary of a cluster.
+func (s *standIn) primary(cluster string, config *agentapi.Config) string {
+	if config.Instances > 1 {
+		return s.leaders[cluster]
+	}
+	return cluster + "-0"
+}
+
+// sayEnded writes how a primary has ended, as its agent does.
+func (s *standIn) sayEnded(ctx context.Context, cluster, pod string) {
+	config, slice := s.config(ctx, cluster), &discoveryv1.EndpointSlice{}
+	if config == nil || s.unsaid || s.primary(cluster, config) != pod || s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: config.EndpointSlice}, slice) != nil {
+		return
+	}
+	said, _ := json.Marshal(agentapi.Shutdown{Instance: pod, DataGeneration: config.DataGeneration, Unarchived: s.unarchived, Error: "access denied"})
+	metav1.SetMetaDataAnnotation(&slice.ObjectMeta, agentapi.AnnotationShutdown, string(said))
+	_ = s.client.Update(ctx, slice)
 }
 
 func TestAClusterIsReadyOnceClientsAreLedToItsPrimary(t *testing.T) {

@@ -50,6 +50,9 @@ type standIn struct {
 	volumes volumes
 	// unpublished primaries don't say where clients shall go.
 	unpublished bool
+	// unarchived is WAL that a primary has not archived when its pod ends; unsaid: it says nothing.
+	unarchived []string
+	unsaid     bool
 	// noRoom is what nodes say when a pod is to be given other resources; empty: it is.
 	noRoom string
 	// notReady pods don't become ready.
@@ -129,6 +132,7 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 				s.made = append(s.made, name)
 			}
 		case ordinal >= replicas && there >= 0:
+			s.sayEnded(ctx, set.Name, name)
 			_ = s.client.Delete(ctx, &mine[there], client.GracePeriodSeconds(0))
 		}
 	}

@@ -43,8 +43,24 @@ func unarchived(o *observed.Cluster) string {
 	return fmt.Sprintf("WAL has not been archived since %s: %s", agent.Archive.FailingSince.UTC().Format(time.RFC3339), phrase.Sentence(agent.Archive.Error))
 }
 
-// Taken says whether the final backup of the cluster has succeeded.
+// Unproven says why the archive may lack what was written until the cluster was stopped; empty: it lacks nothing, as the last primary said when it
+// ended. One that was killed has said nothing.
+func Unproven(o *observed.Cluster) string {
+	last := o.Names.Instance(o.LastPrimary())
+	switch ended := availability.Ended(o); {
+	case ended == nil:
+		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all its WAL is archived.", last)
+	case len(ended.Unarchived) > 0:
+		return fmt.Sprintf("When %s ended, WAL was not archived, beginning with %s: %s", last, observed.Bounded(ended.Unarchived[0], 64), phrase.Sentence(observed.Bounded(ended.Error, 512)))
+	}
+	return ""
+}
+
+// Taken says whether the final backup of the cluster has succeeded, and stays.
 func Taken(o *observed.Cluster) bool {
+	if o.FinalBackup == nil || !o.FinalBackup.DeletionTimestamp.IsZero() {
+		return false
+	}
 	outcome, _ := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
 	return outcome == protocol.BackupSucceeded
 }

@@ -72,6 +72,8 @@ func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal i
 // primary has lost its volume: then those of the other instances may be all that is left.
 func volumePolicy(o *observed.Cluster) v1alpha1.VolumePolicy {
 	switch {
+	case o.Deleting() && finalbackup.Taken(o) && finalbackup.Wanted(o.Cluster) && finalbackup.Unproven(o) != "":
+		return v1alpha1.VolumesRetain // whatever is said: only these volumes have the last commits
 	case o.Cluster.Spec.DeletionPolicy.Volumes != "":
 		return o.Cluster.Spec.DeletionPolicy.Volumes
 	case !finalbackup.Wanted(o.Cluster), o.Deleting() && availability.MayHaveServed(o) && !finalbackup.Taken(o):
@@ -82,6 +84,9 @@ func volumePolicy(o *observed.Cluster) v1alpha1.VolumePolicy {
 
 // ReleaseVolumes deletes the volumes, or leaves them behind with a label that says whose they were.
 func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if why := finalbackup.Unproven(o); why != "" && finalbackup.Taken(o) && finalbackup.Wanted(o.Cluster) {
+		log.FromContext(ctx).Info("Keeping the volumes, because they may have commits that are not archived", "reason", why)
+	}
 	for _, claim := range o.ExistingClaims() {
 		if !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
 			continue
@@ -163,7 +168,7 @@ func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Ou
 
 // removable are the claims of instances that were removed, once the primary serves among those that stay: until then what was
 // removed may be all that there is. While the Lease names an instance, its volume may have the only other copy of a commit that
-// was acknowledged.
+// was acknowledged, and nothing else has previous data that a person may want back.
 func removable(o *observed.Cluster) (claims []*corev1.PersistentVolumeClaim) {
 	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
 		return nil
@@ -171,7 +176,7 @@ func removable(o *observed.Cluster) (claims []*corev1.PersistentVolumeClaim) {
 	for _, claim := range o.ExistingClaims() {
 		instance := protocol.InstanceOf(claim.Name)
 		removed := o.Names.Ordinal(instance) >= o.Wanted()
-		if removed && volume.Belongs(claim, o.Cluster) && claim.DeletionTimestamp.IsZero() && !scaling.MayTakeOver(o, instance) {
+		if removed && volume.Belongs(claim, o.Cluster) && claim.DeletionTimestamp.IsZero() && !scaling.MayTakeOver(o, instance) && o.PreviousOn[instance] == "" {
 			claims = append(claims, claim)
 		}
 	}

@@ -1,15 +1,18 @@
 package observedtest
 
 import (
+	"encoding/json"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -92,6 +95,17 @@ func LeaseOf(generation, last string) func(*observed.Cluster) {
 // WindowOf is a maintenance window.
 func WindowOf(schedule, zone string, length time.Duration) *v1alpha1.MaintenanceWindow {
 	return &v1alpha1.MaintenanceWindow{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: length}}
+}
+
+// Ended has the last primary say how it has ended.
+func Ended(instance, generation string, unarchived ...string) func(*observed.Cluster) {
+	return func(o *observed.Cluster) {
+		said, err := json.Marshal(agentapi.Shutdown{Instance: instance, DataGeneration: generation, Unarchived: unarchived, Error: "access denied"})
+		if err != nil {
+			panic(err)
+		}
+		metav1.SetMetaDataAnnotation(&o.Live[observed.Key("EndpointSlice", "shop-rw")].(*discoveryv1.EndpointSlice).ObjectMeta, agentapi.AnnotationShutdown, string(said))
+	}
 }
 
 // OrNothing is the change, or none where it is nil.
