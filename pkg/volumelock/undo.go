@@ -3,6 +3,8 @@ package volumelock
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,12 +73,23 @@ func (u Undo) Possible() flow.Outcome {
 	case u.Cluster.Status.DataGeneration != u.Wrote:
 		return u.possibleAfter()
 	case !slices.ContainsFunc(u.Cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == previous.Instance }):
-		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
-			"The previous data is on the volume of %s, and that instance no longer exists. The cluster continues with %s.", previous.Instance, u.NewData))
+		return u.removed()
 	case slices.ContainsFunc(u.Cluster.Status.Instances, u.replaced):
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, u.volumeGone())
 	}
 	return flow.Next
+}
+
+// removed waits for an instance that was taken away: its volume is kept as long as this may be undone.
+func (u Undo) removed() flow.Outcome {
+	instance := u.Status.Previous.Instance
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(instance, u.ClusterName+"-"))
+	if err != nil || ordinal < int(u.Cluster.DesiredInstances()) {
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
+			"The previous data is on the volume of %s, and that instance no longer exists. The cluster continues with %s.", instance, u.NewData))
+	}
+	return flow.Wait(u.Reason, fmt.Sprintf("The previous data is on the volume of %s, which was removed when the instances became %d. Set spec.instances of PostgresCluster %s to %d to bring it back.",
+		instance, u.Cluster.DesiredInstances(), u.ClusterName, ordinal+1))
 }
 
 // replaced says that the previous data was on the volume of an instance that has another one now.

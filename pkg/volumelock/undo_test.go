@@ -35,7 +35,12 @@ func TestAnUndoStopsNothingWhereThePreviousDataIsGone(t *testing.T) {
 		"the volume is there":             {nil, flow.KindSave},
 		"it is another one of its name":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "v9" }, flow.KindStop},
 		"it is not known which one it is": {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "" }, flow.KindSave},
-		"the instance no longer exists":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances = c.Status.Instances[:1] }, flow.KindStop},
+		"the instance no longer exists": {func(c *v1alpha1.PostgresCluster) {
+			c.Spec.Instances, c.Status.Instances = 2, c.Status.Instances[:1]
+		}, flow.KindStop},
+		"it was removed, and its volume is kept": {func(c *v1alpha1.PostgresCluster) {
+			c.Spec.Instances, c.Status.Instances = 1, c.Status.Instances[:1]
+		}, flow.KindWait},
 		"a later Upgrade was confirmed": {func(c *v1alpha1.PostgresCluster) {
 			c.Status.DataGeneration, c.Status.MajorVersion, c.Status.ReleasedDataGenerations = "g2", 19, []string{"g1"}
 		}, flow.KindStop},

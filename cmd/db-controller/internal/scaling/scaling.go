@@ -83,18 +83,24 @@ func Condition(o *observed.Cluster) condition.Finding {
 	case o.Reach() > o.Wanted():
 		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Pod %s is being deleted.%s", o.Names.Instance(o.Reach()-1), availability.Stuck(o)))
 	}
-	if kept := keptByLease(o); kept != "" {
-		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("The volume of %s is kept until the Lease %s no longer names it as an instance that may take over.", kept, o.Names.Lease()))
+	if kept := kept(o); kept != "" {
+		return condition.False(v1alpha1.ReasonScaling, kept)
 	}
 	return condition.Finding{}
 }
 
-// keptByLease is an instance that was removed, and that the Lease may name still; empty: there is none.
-func keptByLease(o *observed.Cluster) string {
+// kept says why the volume of an instance that was removed is kept; empty: there is none.
+func kept(o *observed.Cluster) string {
 	for _, claim := range o.ExistingClaims() {
 		instance := protocol.InstanceOf(claim.Name)
-		if o.Names.Ordinal(instance) >= o.Wanted() && claim.Labels[v1alpha1.LabelCluster] != "" && MayTakeOver(o, instance) {
-			return instance
+		if o.Names.Ordinal(instance) < o.Wanted() || claim.Labels[v1alpha1.LabelCluster] == "" {
+			continue
+		}
+		if MayTakeOver(o, instance) {
+			return fmt.Sprintf("The volume of %s is kept until the Lease %s no longer names it as an instance that may take over.", instance, o.Names.Lease())
+		}
+		if whose := o.PreviousOn[instance]; whose != "" {
+			return fmt.Sprintf("The volume of %s is kept until %s is confirmed or undone, because it has the previous data: set its spec.decision.", instance, whose)
 		}
 	}
 	return ""
