@@ -64,6 +64,20 @@ func (v Volume) hasData(id string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
+// CanInherit says whether id has the data of the data generation before already, or finds some of it on the volume, whole or not.
+func (v Volume) CanInherit(id, before string) (bool, error) {
+	ids, err := v.IDsOf(before)
+	if err != nil {
+		return false, err
+	}
+	for _, from := range append([]string{id}, ids...) {
+		if has, err := v.hasData(from); has || err != nil {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
 // Inherit makes the data directory of a copy of the data generation before that of id, which is not whole yet, and removes all
 // other copies. Nothing is copied. `current` goes first, then the copy is no longer whole, so nobody starts a server on what
 // is being changed. Where a former run was killed amid this, copy may be empty: then id has the data already, or gets it from

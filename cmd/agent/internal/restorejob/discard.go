@@ -34,10 +34,25 @@ func (r *restoring) begin() error {
 	case !errors.Is(err, generation.ErrNotFound):
 		return err
 	}
+	if err := r.refuseMissing(); err != nil {
+		return err
+	}
 	if r.pgdata, err = begin(id); err != nil {
 		return err
 	}
 	return r.clearOthers()
+}
+
+// refuseMissing refuses a volume that has nothing of the data that is to be discarded, and no former run has begun with it: what the other volumes
+// have of that would be discarded without a look at the end of its WAL.
+func (r *restoring) refuseMissing() error {
+	before := r.task.DiscardPrevious
+	there, err := r.Volume.CanInherit(r.task.DataGeneration, before)
+	if err != nil || there {
+		return err
+	}
+	return job.Final(ReasonNotArchived, fmt.Errorf("the volume has no copy of the data that is to be discarded, data generation %s, so it isn't known whether all of its WAL is "+
+		"archived, and nothing was touched: create another Restore without discardPrevious", before))
 }
 
 // clearOthers removes what restores that were given up have left, for there may be no room beside it.

@@ -56,6 +56,11 @@ func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
 			b.failsOn(volume, gone(b.segment(b.last))(b, b.copyStore()), task, ReasonUnreachable, []string{b.last})
 			b.failsOn(volume, cutOff(b.segment(b.last))(b, b.copyStore()), task, ReasonDataCorrupt, []string{b.last})
 		})
+		t.Run("not on a volume that has none of it", func(t *testing.T) {
+			b, volume, task := begin(t)
+			task.DiscardPrevious = "g7"
+			b.failsOn(volume, b.store, task, ReasonNotArchived, []string{"no copy of the data that is to be discarded, data generation g7"})
+		})
 		t.Run("not where there is no room even then", func(t *testing.T) {
 			b, volume, task := begin(t)
 			b.leave(volume, 8<<20)
