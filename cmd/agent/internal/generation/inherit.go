@@ -64,8 +64,8 @@ func (v Volume) hasData(id string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// CanInherit says whether id has the data of the data generation before already, or finds some of it on the volume, whole or not.
-func (v Volume) CanInherit(id, before string) (bool, error) {
+// CanInherit says whether id of a volume has the data of the data generation before already, or finds some of it there, whole or not.
+func CanInherit(v Volume, id, before string) (bool, error) {
 	ids, err := v.IDsOf(before)
 	if err != nil {
 		return false, err

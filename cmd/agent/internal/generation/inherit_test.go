@@ -118,14 +118,14 @@ func TestNothingIsInheritedFromAVolumeThatHasNothing(t *testing.T) {
 		id, before string
 		want       bool
 	}{{"g1", "g0", true}, {"g1", "g5", false}, {"g0", "g5", true}} {
-		if got, err := v.CanInherit(c.id, c.before); got != c.want || err != nil {
+		if got, err := CanInherit(v, c.id, c.before); got != c.want || err != nil {
 			t.Errorf("%s from %s: %t, %v", c.id, c.before, got, err)
 		}
 	}
 	if err := os.Remove(filepath.Join(v.Dir("g0"), file)); err != nil { // a former run was killed
 		t.Fatal(err)
 	}
-	if got, err := v.CanInherit("g1", "g0"); !got || err != nil {
+	if got, err := CanInherit(v, "g1", "g0"); !got || err != nil {
 		t.Errorf("from what is no longer whole: %t, %v", got, err)
 	}
 }

@@ -47,7 +47,7 @@ func (r *restoring) begin() error {
 // have of that would be discarded without a look at the end of its WAL.
 func (r *restoring) refuseMissing() error {
 	before := r.task.DiscardPrevious
-	there, err := r.Volume.CanInherit(r.task.DataGeneration, before)
+	there, err := generation.CanInherit(r.Volume, r.task.DataGeneration, before)
 	if err != nil || there {
 		return err
 	}

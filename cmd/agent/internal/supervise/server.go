@@ -179,7 +179,7 @@ func (s *server) restart(ctx context.Context) error {
 		s.Log.Warn("PostgreSQL did not shut down cleanly", "error", err)
 	}
 	if ctx.Err() != nil { // the pod ended meanwhile; the server did first
-		s.finishArchive()
+		finishArchive(s)
 		return stopped{s.postmaster.Ended()}
 	}
 	return errRestart

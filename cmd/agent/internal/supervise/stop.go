@@ -31,13 +31,13 @@ func (s *server) stop() error {
 	} else {
 		s.Log.Info("PostgreSQL has been stopped")
 	}
-	s.finishArchive()
+	finishArchive(s)
 	return stopped{err}
 }
 
 // finishArchive archives what the server had to end without, and says what only the volume has. Where all instances end at once, nobody else has
 // it, and whoever deletes the cluster has to know. The lease is given up meanwhile.
-func (s *server) finishArchive() {
+func finishArchive(s *server) {
 	if s.as != primaryMode || s.latest.config().Archive == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (s *server) handOver(ctx context.Context) error {
 		s.Log.Warn("PostgreSQL did not shut down cleanly", "error", err)
 	}
 	if ctx.Err() != nil {
-		s.finishArchive()
+		finishArchive(s)
 		return stopped{s.postmaster.Ended()}
 	}
 	return errChanged
