@@ -63,7 +63,7 @@ func TestAPrimaryThatEndsWhileTheStoreIsAwaySaysWhatOnlyItsVolumeHas(t *testing.
 	if len(said) != 1 || len(said[0].Unarchived) == 0 || said[0].Unarchived[0] != last || !strings.Contains(said[0].Error, "can't be reached") {
 		t.Errorf("it says %+v, and %s is not archived", said, last)
 	}
-	names, err := archive.Wanted(string(two.first.Volume.PGData("g1"))+"/pg_wal", 16<<20)
+	names, err := archive.Wanted(two.first.Volume.PGData("g1")+"/pg_wal", 16<<20)
 	if err != nil || len(names) == 0 {
 		t.Errorf("the server wants nothing archived, so nothing was tested: %v", err)
 	}
