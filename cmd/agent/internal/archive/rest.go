@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"time"
@@ -32,13 +33,14 @@ func Open(control postgres.ControlData) (segment postgres.Segment, written bool)
 }
 
 // Finish archives what the server has left that was shut down, and returns the files that are not archived all the same. A server that hands
-// over ends without its archive, because others wait for its end; where nobody takes over, only its volume has these files.
+// over ends without its archive, because others wait for its end; where nobody takes over, only its volume has these files. An error
+// without files: what is not archived isn't known.
 func (a *Archiver) Finish(ctx context.Context, control postgres.ControlData) (left []string, err error) {
 	a.mu.Lock()
 	t := a.target
 	a.mu.Unlock()
 	if t == nil {
-		return nil, nil
+		return nil, errors.New("the archiver has not been told of an archive yet")
 	}
 	names, err := Wanted(a.walDir, control.SegSize)
 	if err != nil {
