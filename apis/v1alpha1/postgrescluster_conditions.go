@@ -184,6 +184,8 @@ const (
 	ReasonDiskFull = "DiskFull"
 	// ReasonClaimDeleted: somebody has deleted the claim of a volume, which goes with its data as soon as its pod ends.
 	ReasonClaimDeleted = "ClaimDeleted"
+	// ReasonVolumeRetained: the event that a volume is kept after its instance or cluster was deleted; the message says why.
+	ReasonVolumeRetained = "VolumeRetained"
 	// ReasonClaimRefused: Kubernetes refuses the claim of an instance, for a quota, say. The other instances run without it.
 	ReasonClaimRefused = "ClaimRefused"
 	// ReasonDiskStalled: the disk of a volume does not respond. A primary hands over to a replica whose disk does.

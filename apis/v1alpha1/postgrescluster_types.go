@@ -464,7 +464,7 @@ type DeletionPolicy struct {
 	FinalBackup *bool `json:"finalBackup,omitempty"`
 	// Volumes are deleted with the cluster, or retained. The default is Delete if there is a final backup, otherwise
 	// Retain. Where a final backup is taken, they are retained anyway unless the last primary said, when it ended, that all of
-	// its WAL is archived.
+	// its WAL is archived, and one with the previous data of a Restore or an Upgrade is retained until a person has decided on that.
 	// +optional
 	Volumes VolumePolicy `json:"volumes,omitempty"`
 }

@@ -71,6 +71,10 @@ type VolumeLock struct {
 	// discard the data checks the state in its pg_control as well.
 	// +optional
 	Shutdown ShutdownState `json:"shutdown,omitempty"`
+	// Archived: the last primary said, when it ended, that all WAL of the data is archived. Written with the grant. If it is false,
+	// commits may be on the volume only.
+	// +optional
+	Archived bool `json:"archived,omitempty"`
 	// AdoptedGeneration is the data generation of the requester's Handover that the cluster has adopted.
 	// +optional
 	AdoptedGeneration string `json:"adoptedGeneration,omitempty"`

@@ -59,7 +59,8 @@ type RestoreSpec struct {
 	// +optional
 	Decision RestoreDecision `json:"decision,omitempty"`
 	// ConfirmWithin is how long a restore in place can be undone, such as 24h, from when the cluster runs on the restored
-	// data. After that it is confirmed. It may be changed until then. The default is 24h.
+	// data. After that it is confirmed if all of the previous data can be restored from its archive; otherwise the previous data
+	// is kept until a person decides. It may be changed until then. The default is 24h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="spec.confirmWithin must be from 0s to 8760h, such as 24h; 0s confirms at once"
 	// +kubebuilder:validation:Type=string
@@ -78,8 +79,8 @@ type RestoreSpec struct {
 	// restored in place returns to its previous data.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
-	// TTLSecondsAfterFinished deletes the Restore (not the cluster) this long after it ended. By default, it is never
-	// deleted.
+	// TTLSecondsAfterFinished deletes the Restore (not the cluster) this long after it ended, unless it could not be undone and
+	// the previous data is still on a volume. By default, it is never deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`

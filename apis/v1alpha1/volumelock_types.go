@@ -52,6 +52,10 @@ type PreviousData struct {
 	MajorVersion int32 `json:"majorVersion"`
 	// Image that ran it.
 	Image string `json:"image"`
+	// Archived: the last primary said, when it ended, that all WAL of it is archived. If it is false, commits may be on the volume
+	// only.
+	// +optional
+	Archived bool `json:"archived,omitempty"`
 }
 
 // Failure is why the work on a cluster is given up.
@@ -78,6 +82,9 @@ const (
 	ReasonRollingBack = "RollingBack"
 	// ReasonAwaitingConfirmation: the cluster runs on the new data, and a person may confirm that or go back.
 	ReasonAwaitingConfirmation = "AwaitingConfirmation"
+	// ReasonAwaitingDecision: the time for a decision is over, and the previous data is kept until a person gives it up, because it may
+	// be the only copy of commits.
+	ReasonAwaitingDecision = "AwaitingDecision"
 	// ReasonConfirming: the previous data is being deleted.
 	ReasonConfirming = "Confirming"
 	// ReasonSafetyBackupFailed: the safety backup failed, so nothing was touched.

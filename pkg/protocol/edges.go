@@ -23,7 +23,7 @@ var Edges = []Edge{
 		Over: "the requester clears its `volumeLockRequest`, or no longer exists",
 		Rules: []string{
 			"One requester at a time has the lock: the oldest first, by creationTimestamp, then UID.",
-			"Granted means that PostgreSQL was stopped, that no pod uses the volumes, and that the volumes named in the response belong to the requester. `shutdown` says whether it was stopped cleanly, as far as the exit status of its container was seen; a requester that discards data trusts only the pg_control of that data. The first of them has the data, and is where a Handover's generation has to be; the others are copies.",
+			"Granted means that PostgreSQL was stopped, that no pod uses the volumes, and that the volumes named in the response belong to the requester. `shutdown` says whether it was stopped cleanly, as far as the exit status of its container was seen; a requester that discards data trusts only the pg_control of that data. `archived` says whether the last primary said, when it ended, that all of its WAL is archived. The first of them has the data, and is where a Handover's generation has to be; the others are copies.",
 			"Nothing is stopped while a pod is being deleted or its node doesn't respond: the request stays queued, and `message` names the pod. `stoppingSince` is recorded before the stop begins. A stop that doesn't come to an end is given up: the request is refused, and the cluster starts again.",
 			"Before the stop begins, the agents are told that replicas end after their primary, with everything that it has written; `tellingSince` records since when. If the request has `replicasLast`, each agent has to know. Otherwise one that hasn't said so within 15 s is not waited for.",
 			"The StatefulSet carries the token of the lock, with `replicas: 0`, before the lock is granted, and each write of it names the version that it is based on. So a db-controller that was held up since before the request starts nothing.",
@@ -70,6 +70,7 @@ var Edges = []Edge{
 		Rules: []string{
 			"Written only for a data generation that the requester wrote or replaced, once a recorded decision gave it up.",
 			"A Restore or an Upgrade of a cluster with a repository writes it for the previous generation only once a backup of the new generation has succeeded: until then the previous one may be the only way back, as no backup of it leads to what was written to the new one.",
+			"A Restore writes it for the previous generation without a person's decision only if all of that is archived and one of its backups has succeeded: the restored data lacks the last rows of it. What an Upgrade has written has every row of the previous one.",
 			"The data generation that the cluster runs on, one in a Handover, and the previous one of a Restore or an Upgrade that may be undone, is never released.",
 			"Instances remove a released generation from their volumes, at once or when they return. It is never adopted again.",
 		},

@@ -61,6 +61,8 @@ type LockFacts struct {
 	Stopped bool
 	// Shutdown is how the server on the first of Volumes ended; empty: not known.
 	Shutdown v1alpha1.ShutdownState
+	// Archived: the last primary said, when it ended, that all WAL of the data is archived.
+	Archived bool
 	// Refusal is why nobody may lock the volumes now, such as that the cluster is being deleted. Empty: somebody may.
 	Refusal string
 	// Lacking is why it would lead nowhere to stop for a requester, by its UID: its previous data is on no volume any more.
@@ -114,7 +116,7 @@ func nextInTurn(lock v1alpha1.VolumeLock, request v1alpha1.VolumeLockRequest, fa
 	switch stopping := lock.StoppingSince != nil; {
 	case facts.Stopped:
 		begin(&lock, request, facts.Now)
-		lock.State, lock.Volumes, lock.Shutdown = v1alpha1.VolumeLockGranted, facts.Volumes, facts.Shutdown
+		lock.State, lock.Volumes, lock.Shutdown, lock.Archived = v1alpha1.VolumeLockGranted, facts.Volumes, facts.Shutdown, facts.Archived
 	case stopping && facts.Stuck != "":
 		lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Stuck
 	case !stopping && facts.Obstacle != "":

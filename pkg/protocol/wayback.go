@@ -1,18 +1,25 @@
 package protocol
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
 	"howdah.dev/apis/v1alpha1"
 )
 
 // Writer is a Restore in place or an Upgrade, as somebody who replaced the data of a cluster.
 type Writer struct {
 	Kind, Name string
-	// Instance is the one whose volume has Previous.
-	Instance string
+	// Instance is the one whose volume has Previous, and VolumeUID the UID of its claim; empty: not known.
+	Instance  string
+	VolumeUID types.UID
 	// Wrote is the data generation that the cluster ran on from then on, and Previous the one that an undo leads back to.
 	Wrote, Previous string
 	// Decided: the decision to undo it is made. Undoable: it is, or may still be.
 	Decided, Undoable bool
+	// Left: a person has decided to undo it, and that was not possible. Previous stays where it is until the Writer is deleted.
+	Left bool
 }
 
 // Writers collects who has replaced the data of this very cluster, or is about to.
@@ -23,8 +30,9 @@ func Writers(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upg
 		if status := r.Status; r.Namespace == cluster.Namespace && status.Cluster != nil && status.Cluster.UID == cluster.UID && status.Plan != nil && status.Previous != nil {
 			decided := status.Decided != nil && status.Decided.Decision == v1alpha1.DecisionUndo
 			writers = append(writers, Writer{
-				v1alpha1.KindRestore, r.Name, status.Previous.Instance, status.Plan.DataGeneration, status.Previous.DataGeneration, decided,
+				v1alpha1.KindRestore, r.Name, status.Previous.Instance, status.Previous.VolumeUID, status.Plan.DataGeneration, status.Previous.DataGeneration, decided,
 				status.CompletedAt == nil && !status.Plan.DiscardsPrevious && (decided || status.Decided == nil),
+				decided && status.CompletedAt != nil && leaves(cluster, &status.VolumeLockStatus),
 			})
 		}
 	}
@@ -33,12 +41,18 @@ func Writers(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upg
 		if status := u.Status; u.Namespace == cluster.Namespace && status.Plan != nil && status.Plan.ClusterUID == cluster.UID && status.Previous != nil {
 			decided := status.Decided != nil && status.Decided.Decision == v1alpha1.UpgradeRollBack
 			writers = append(writers, Writer{
-				v1alpha1.KindUpgrade, u.Name, status.Previous.Instance, status.Plan.ToGeneration, status.Previous.DataGeneration, decided,
+				v1alpha1.KindUpgrade, u.Name, status.Previous.Instance, status.Previous.VolumeUID, status.Plan.ToGeneration, status.Previous.DataGeneration, decided,
 				status.SettledAt == nil && (status.UpAt != nil || status.CompletedAt == nil) && (decided || status.Decided == nil),
+				decided && status.SettledAt != nil && leaves(cluster, &status.VolumeLockStatus),
 			})
 		}
 	}
 	return writers
+}
+
+// leaves says whether previous data that was not brought back may still be on a volume.
+func leaves(cluster *v1alpha1.PostgresCluster, status *v1alpha1.VolumeLockStatus) bool {
+	return status.UndoneAt == nil && !slices.Contains(cluster.Status.ReleasedDataGenerations, status.Previous.DataGeneration)
 }
 
 // WayBack is how far undoing one Writer after another leads.

@@ -24,35 +24,36 @@ func TestWhoReplacedTheDataOfAClusterMayBeUndoneUntilThatIsDecidedOrOver(t *test
 		upgrade  func(*v1alpha1.UpgradeStatus)
 		known    bool
 		undoable bool
+		left     bool
 	}{
-		"nobody has decided": {func(*v1alpha1.RestoreStatus) {}, func(s *v1alpha1.UpgradeStatus) { s.UpAt, s.CompletedAt = now, now }, true, true},
-		"it is at work":      {func(*v1alpha1.RestoreStatus) {}, func(*v1alpha1.UpgradeStatus) {}, true, true},
+		"nobody has decided": {func(*v1alpha1.RestoreStatus) {}, func(s *v1alpha1.UpgradeStatus) { s.UpAt, s.CompletedAt = now, now }, true, true, false},
+		"it is at work":      {func(*v1alpha1.RestoreStatus) {}, func(*v1alpha1.UpgradeStatus) {}, true, true, false},
 		"it is being undone": {
 			func(s *v1alpha1.RestoreStatus) { s.Decided = &v1alpha1.DecidedRestore{Decision: v1alpha1.DecisionUndo} },
 			func(s *v1alpha1.UpgradeStatus) {
 				s.UpAt, s.Decided = now, &v1alpha1.DecidedUpgrade{Decision: v1alpha1.UpgradeRollBack}
-			}, true, true},
+			}, true, true, false},
 		"it is being confirmed": {
 			func(s *v1alpha1.RestoreStatus) {
 				s.Decided = &v1alpha1.DecidedRestore{Decision: v1alpha1.DecisionConfirm}
 			},
 			func(s *v1alpha1.UpgradeStatus) {
 				s.UpAt, s.Decided = now, &v1alpha1.DecidedUpgrade{Decision: v1alpha1.UpgradeConfirm}
-			}, true, false},
+			}, true, false, false},
 		"it could not be undone": {
 			func(s *v1alpha1.RestoreStatus) {
 				s.CompletedAt, s.Decided = now, &v1alpha1.DecidedRestore{Decision: v1alpha1.DecisionUndo}
 			},
 			func(s *v1alpha1.UpgradeStatus) {
 				s.UpAt, s.CompletedAt, s.SettledAt, s.Decided = now, now, now, &v1alpha1.DecidedUpgrade{Decision: v1alpha1.UpgradeRollBack}
-			}, true, false},
+			}, true, false, true},
 		"it gave the previous data up, or failed": {
 			func(s *v1alpha1.RestoreStatus) { s.Plan.DiscardsPrevious = true },
-			func(s *v1alpha1.UpgradeStatus) { s.CompletedAt = now }, true, false},
+			func(s *v1alpha1.UpgradeStatus) { s.CompletedAt = now }, true, false, false},
 		"it is of another cluster": {
-			func(s *v1alpha1.RestoreStatus) { s.Cluster.UID = "d" }, func(s *v1alpha1.UpgradeStatus) { s.Plan.ClusterUID = "d" }, false, false},
+			func(s *v1alpha1.RestoreStatus) { s.Cluster.UID = "d" }, func(s *v1alpha1.UpgradeStatus) { s.Plan.ClusterUID = "d" }, false, false, false},
 		"it has replaced nothing": {
-			func(s *v1alpha1.RestoreStatus) { s.Previous = nil }, func(s *v1alpha1.UpgradeStatus) { s.Previous = nil }, false, false},
+			func(s *v1alpha1.RestoreStatus) { s.Previous = nil }, func(s *v1alpha1.UpgradeStatus) { s.Previous = nil }, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, u := replaced()
@@ -64,8 +65,14 @@ func TestWhoReplacedTheDataOfAClusterMayBeUndoneUntilThatIsDecidedOrOver(t *test
 				t.Fatalf("%+v", writers)
 			}
 			for _, w := range writers {
-				if w.Undoable != c.undoable || w.Wrote != "g1" || w.Previous != "g0" {
+				if w.Undoable != c.undoable || w.Left != c.left || w.Wrote != "g1" || w.Previous != "g0" {
 					t.Errorf("%+v", w)
+				}
+			}
+			cluster.Status.ReleasedDataGenerations = []string{"g0"}
+			for _, w := range Writers(cluster, []v1alpha1.Restore{r}, []v1alpha1.Upgrade{u}) {
+				if w.Left {
+					t.Errorf("nothing is left of what was released: %+v", w)
 				}
 			}
 		})

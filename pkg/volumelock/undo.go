@@ -204,6 +204,11 @@ func (u Undo) AwaitBack() flow.Outcome {
 	return flow.Save(u.Reason, "The cluster runs on its previous data.")
 }
 
+// Leaves says whether the previous data may still be on a volume, of a requester that could not bring it back. It is deleted with the requester.
+func (l Lock) Leaves() bool {
+	return !l.Gone() && l.Status.Previous != nil && l.Status.UndoneAt == nil && !slices.Contains(l.Cluster.Status.ReleasedDataGenerations, l.Status.Previous.DataGeneration)
+}
+
 // Release asks the db-controller to have a data generation removed from the volumes, and waits until it has noted that.
 func (l Lock) Release(generation string) flow.Outcome {
 	status := l.Status

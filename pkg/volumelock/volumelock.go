@@ -127,7 +127,7 @@ func (l Lock) PinPrevious() flow.Outcome {
 	now := l.Cluster.Status
 	l.Status.Previous = &v1alpha1.PreviousData{
 		DataGeneration: now.DataGeneration, Instance: l.Volume().Instance, VolumeUID: l.Volume().UID,
-		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image,
+		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image, Archived: l.Granted() && l.Response().Archived,
 	}
 	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is stopped, and its data generation %s is kept.", l.ClusterName, now.DataGeneration))
 }

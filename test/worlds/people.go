@@ -233,17 +233,13 @@ func (p *people) abandoned(generation string) bool {
 	return p.undone[generation] != ""
 }
 
-// note what Restores write, before they are deleted, and that the time is over in which somebody may decide.
+// note what Restores write, before they are deleted. That the time for a decision is over gives nothing up: nothing is archived here, so the
+// previous data is the only copy of its rows.
 func (p *people) note() {
 	for _, restore := range each[*v1alpha1.Restore](p.world) {
 		r := p.records[restore.Name]
 		if r != nil && restore.Status.Plan != nil && restore.Status.Previous != nil {
 			r.wrote, r.previous = restore.Status.Plan.DataGeneration, restore.Status.Previous.DataGeneration
-			within, since := restore.Spec.ConfirmWithin, restore.Status.RestoredAt
-			if r.decision == "" && within != nil && since != nil && time.Since(since.Time) >= within.Duration {
-				r.decision = string(v1alpha1.DecisionConfirm)
-				p.world.say("The time to undo Restore %s is over", restore.Name)
-			}
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // fate is what becomes of a Restore or an Upgrade.
 type fate struct {
-	// decision on a Restore, and the same on an Upgrade; empty: none, and it is confirmed in the end.
+	// decision on a Restore, and the same on an Upgrade; empty: none, and an Upgrade is confirmed in the end. A Restore waits for a person then, as
+	// nothing is archived here.
 	decision v1alpha1.RestoreDecision
 	// fails: its Job does. obstacle: the check of an Upgrade finds one.
 	fails, obstacle bool
@@ -62,6 +63,8 @@ func (k *kube) act(ctx context.Context, p *place, s *sight) {
 			f.deleted = k.Delete(ctx, a.Object) == nil || f.deleted
 		case isRestore && f.decision != "" && restore.Status.RestoredAt != nil && restore.Spec.Decision == "":
 			k.patch(ctx, a, fmt.Sprintf(`{"spec":{"decision":%q}}`, f.decision))
+		case isRestore && a.said != nil && a.said.Reason == v1alpha1.ReasonAwaitingDecision && restore.Spec.Decision == "":
+			k.patch(ctx, a, fmt.Sprintf(`{"spec":{"decision":%q}}`, v1alpha1.DecisionConfirm))
 		case isUpgrade && f.decision != "" && upgrade.Status.UpAt != nil && upgrade.Spec.Decision == "":
 			k.patch(ctx, a, fmt.Sprintf(`{"spec":{"decision":%q}}`, f.decisionOnUpgrade()))
 		}

@@ -180,5 +180,20 @@ func (a *Applier) Remove(ctx context.Context, object client.Object) error {
 	return nil
 }
 
+// RemoveUnchanged deletes an object only as it was seen. Its error is ErrStale where somebody has written it since: that may be who uses it again.
+func (a *Applier) RemoveUnchanged(ctx context.Context, object client.Object) error {
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	kind := observed.KindOf(a.Client.Scheme(), object)
+	err := a.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy("Background"))
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("delete %s %s: it has changed: %w", kind, object.GetName(), flow.ErrStale)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("delete %s %s: %w", kind, object.GetName(), err)
+	}
+	log.FromContext(ctx).Info("Deleted object", "kind", kind, "name", object.GetName())
+	return nil
+}
+
 // FieldManager of everything that is applied.
 const FieldManager = "db-controller"

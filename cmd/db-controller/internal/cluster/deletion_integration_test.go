@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -18,6 +19,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/test/testkit/authority"
@@ -109,10 +111,44 @@ func TestVolumesStayWhereTheLastWALMayNotBeArchived(t *testing.T) {
 			l.answerBackup(shop, metav1.ConditionTrue, "done")
 			l.awaitGone(shop)
 			claim := &corev1.PersistentVolumeClaim{}
-			if !l.there(claim, "data-shop-0") || !claim.DeletionTimestamp.IsZero() || claim.Labels[component.LabelRetainedFrom] != "shop" {
-				t.Errorf("the volume with the last commits goes as well: %+v", claim.ObjectMeta)
+			if !l.there(claim, "data-shop-0") || !claim.DeletionTimestamp.IsZero() || claim.Labels[component.LabelRetainedFrom] != "shop" ||
+				claim.Labels[component.LabelRetainedReason] != volume.NotArchived {
+				t.Errorf("the volume with the last commits goes as well, or doesn't say why not: %+v", claim.ObjectMeta)
 			}
+			l.eventually("an event at the claim says why it stays", func() bool {
+				all := &eventsv1.EventList{}
+				if err := l.List(context.Background(), all, client.InNamespace(l.ns)); err != nil {
+					t.Fatal(err)
+				}
+				return slices.ContainsFunc(all.Items, func(e eventsv1.Event) bool {
+					return e.Reason == v1alpha1.ReasonVolumeRetained && e.Regarding.Kind == "PersistentVolumeClaim" && strings.HasPrefix(e.Note, "PersistentVolumeClaim data-shop-0 is kept. ")
+				})
+			})
 		})
+	}
+}
+
+// The final backup is of what runs. What a Restore or an Upgrade has replaced is on volumes alone, and a person may want it back.
+func TestAVolumeWithPreviousDataThatNobodyHasDecidedOnOutlivesItsCluster(t *testing.T) {
+	l := newLab(t)
+	shop := l.archivedShop()
+	l.change(shop, func() { shop.Spec.DeletionPolicy.Volumes = v1alpha1.VolumesDelete })
+	upgrade := &v1alpha1.Upgrade{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "up"},
+		Spec:       v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: shop.Name}, Version: 18},
+	}
+	l.create(upgrade)
+	l.say(upgrade, func() {
+		upgrade.Status.Plan = &v1alpha1.UpgradePlan{ClusterUID: shop.UID, FromGeneration: "g0", ToGeneration: shop.Status.DataGeneration}
+		upgrade.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-0", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+		upgrade.Status.UpAt = ptr.To(metav1.Now())
+	})
+	l.beginDeletion(shop)
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.awaitGone(shop)
+	claim := &corev1.PersistentVolumeClaim{}
+	if !l.there(claim, "data-shop-0") || !claim.DeletionTimestamp.IsZero() || claim.Labels[component.LabelRetainedReason] != volume.PreviousData {
+		t.Errorf("the volume with the previous data goes as well: %+v", claim.ObjectMeta)
 	}
 }
 

@@ -44,7 +44,7 @@ func (r *Reconciler) parts() parts {
 	return parts{
 		access:    &access.Steps{Applier: applier, Namespace: r.Namespace},
 		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
-		storage:   &storage.Steps{Applier: applier},
+		storage:   &storage.Steps{Applier: applier, Events: r.Events},
 		images:    &imagechange.Steps{Applier: applier, Agent: r.Agent},
 		releases:  &disconnect.Steps{Applier: applier},
 		rolling:   roll,

@@ -29,6 +29,15 @@ const LabelClusterUID = "howdah.dev/cluster-uid"
 // LabelRetainedFrom is on a volume that was left behind by the deletion of the cluster that it names.
 const LabelRetainedFrom = "howdah.dev/retained-from"
 
+// AnnotationUsedSince on a volume is when an instance was last about to be started on it.
+const AnnotationUsedSince = "howdah.dev/used-since"
+
+// LabelRetainedReason is on a volume that was left behind: why, as a word that kubectl get can show; AnnotationRetainedMessage says it in a sentence.
+const (
+	LabelRetainedReason       = "howdah.dev/retained-reason"
+	AnnotationRetainedMessage = "howdah.dev/retained-message"
+)
+
 // AnnotationRetainedData on a volume that was left behind says what the cluster had, as JSON of a volume.Record.
 const AnnotationRetainedData = "howdah.dev/retained-data"
 

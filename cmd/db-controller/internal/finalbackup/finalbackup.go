@@ -46,6 +46,9 @@ func unarchived(o *observed.Cluster) string {
 // Unproven says why the archive may lack what was written until the cluster was stopped; empty: it lacks nothing, as the last primary said when it
 // ended. One that was killed has said nothing.
 func Unproven(o *observed.Cluster) string {
+	if unknown := observed.LastUnknown(o); unknown != "" {
+		return unknown
+	}
 	last := o.Names.Instance(o.LastPrimary())
 	switch ended := availability.Ended(o); {
 	case ended == nil:

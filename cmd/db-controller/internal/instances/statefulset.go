@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
@@ -53,7 +56,34 @@ func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonStarting,
 			fmt.Sprintf("Pod %s still writes to the volume; PostgreSQL starts when it has ended.", o.Workers[0].Name))
 	}
+	if err := s.markUsed(ctx, o, replicas); err != nil {
+		return flow.Retry(err)
+	}
 	return s.PutAll(ctx, o, desired.StatefulSet(o, replicas))
+}
+
+// markUsed writes to the claims that instances are about to use, so that each is another version from then on. A db-controller that was held up after
+// it had decided to delete one that no instance used may delete only the version that it saw: see storage.Steps.ReleaseRemoved.
+func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int) error {
+	used := o.Reach()
+	switch set := o.StatefulSet(); {
+	case set != nil:
+		used = int(ptr.Deref(set.Spec.Replicas, 1))
+	case !o.HasRun():
+		return nil // no instance was ever removed
+	}
+	for ordinal := used; ordinal < replicas; ordinal++ {
+		claim := o.Claim(ordinal)
+		if claim == nil {
+			continue
+		}
+		marked := claim.DeepCopy()
+		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, component.AnnotationUsedSince, o.Now.UTC().Format(time.RFC3339Nano))
+		if err := s.Client.Patch(ctx, marked, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("mark PersistentVolumeClaim %s as used: %w", claim.Name, err)
+		}
+	}
+	return nil
 }
 
 // RefreshConfig tells the agents which configuration to apply. A change of an annotation also has kubelet bring the

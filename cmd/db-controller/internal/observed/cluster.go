@@ -113,7 +113,7 @@ type Cluster struct {
 	Operation string
 	// Undoable is a Restore or an Upgrade of the cluster whose previous data is kept until a person decides; empty: there is none.
 	Undoable string
-	// PreviousOn says by the instance whose volume has that data of whom it is.
+	// PreviousOn says by the instance whose volume has such data, or some that could not be brought back, of whom it is.
 	PreviousOn map[string]string
 	// MajorUpdate is what the upgrade-controller does about a spec.version that is higher than what runs; empty: it is left to a person.
 	MajorUpdate string

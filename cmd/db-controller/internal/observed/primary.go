@@ -1,6 +1,8 @@
 package observed
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -67,6 +69,19 @@ func (o *Cluster) DataInstance() int {
 		return primary
 	}
 	return o.LastPrimary()
+}
+
+// LastUnknown says why it isn't known which instance was primary last, and what to do; empty: it is. What status remembers may be older than the last
+// failover, so nothing that takes the volume of the last primary goes by that then.
+func LastUnknown(o *Cluster) string {
+	why, last := lease.Damaged(o.Lease), lease.LastHolder(o.Lease, o.Cluster.Status.DataGeneration)
+	if why == "" && last != "" && o.Names.Ordinal(last) < 0 {
+		why = fmt.Sprintf("The Lease %s names %s, which is not an instance of this cluster", o.Lease.Name, Bounded(last, 64))
+	}
+	if why == "" {
+		return ""
+	}
+	return why + ", so it isn't known which instance was primary last, and has every commit. Correct the annotation: see \"When a person has to decide\" in docs/high-availability.md."
 }
 
 // LastPrimary is the instance that was primary last, by the Lease where it was read, or else by what was seen; at first it

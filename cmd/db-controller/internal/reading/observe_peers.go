@@ -30,7 +30,7 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 		return err
 	}
 	reader := client.Reader(r.Client)
-	if o.IdleSet() && !o.Initializing && !o.Untouched && !instances.FirstStart(o) || len(o.Requests) > 0 || len(o.Cluster.Status.VolumeLocks) > 0 || o.Deleting() || o.EndsElections() {
+	if o.IdleSet() && !o.Initializing && !o.Untouched && !instances.FirstStart(o) || len(o.Requests) > 0 || len(o.Cluster.Status.VolumeLocks) > 0 || o.Deleting() || o.EndsElections() || removed(o) {
 		reader, o.Fresh = r.Live, true
 		if err := r.readFresh(ctx, o); err != nil {
 			return err
@@ -53,6 +53,13 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 		}
 	}
 	return nil
+}
+
+// removed says whether there are volumes of instances that were removed. They may be deleted.
+func removed(o *observed.Cluster) bool {
+	return slices.ContainsFunc(o.ExistingClaims(), func(claim *corev1.PersistentVolumeClaim) bool {
+		return o.Names.Ordinal(protocol.InstanceOf(claim.Name)) >= o.Wanted() && claim.DeletionTimestamp.IsZero()
+	})
 }
 
 // readFresh reads from the API server itself who requests the volumes and how many pods there may be. Its error is ErrStale where the
@@ -115,7 +122,7 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 	writers := protocol.Writers(o.Cluster, restores.Items, upgrades.Items)
 	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests, writers)
 	o.Operation = operation(o.Cluster, restores.Items, upgrades.Items)
-	o.Undoable, o.PreviousOn = undoable(writers)
+	o.Undoable, o.PreviousOn = undoable(o, writers)
 	o.MajorUpdate = majorUpdate(o, restores.Items, upgrades.Items)
 	o.Restore = nil
 	for i := range restores.Items {
@@ -155,16 +162,20 @@ func operation(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, u
 	return ""
 }
 
-// undoable is a Restore or an Upgrade that a person may still undo; empty: there is none. previousOn are all of them, by the instances whose volumes
-// have their previous data.
-func undoable(writers []protocol.Writer) (first string, previousOn map[string]string) {
+// undoable is a Restore or an Upgrade that a person may still undo; empty: there is none. previousOn are all of them, and those that could not be
+// undone, by the instances whose volumes have their previous data.
+func undoable(o *observed.Cluster, writers []protocol.Writer) (first string, previousOn map[string]string) {
 	previousOn = map[string]string{}
 	for _, writer := range writers {
-		if !writer.Undoable {
-			continue
+		name := writer.Kind + " " + writer.Name
+		claim := o.Claim(o.Names.Ordinal(writer.Instance))
+		replaced := writer.VolumeUID != "" && claim != nil && claim.UID != writer.VolumeUID // by one that has nothing of it
+		if (writer.Undoable || writer.Left) && !replaced {
+			previousOn[writer.Instance] = name
 		}
-		previousOn[writer.Instance] = writer.Kind + " " + writer.Name
-		first = cmp.Or(first, previousOn[writer.Instance])
+		if writer.Undoable {
+			first = cmp.Or(first, name)
+		}
 	}
 	return first, previousOn
 }

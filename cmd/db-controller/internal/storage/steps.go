@@ -11,11 +11,9 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
-	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/lease"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
-	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/pkg/flow"
@@ -68,25 +66,8 @@ func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal i
 	return nil
 }
 
-// volumePolicy of the cluster; left out, volumes go where there is a final backup. One may be wanted and never taken, as of a cluster whose last
-// primary has lost its volume: then those of the other instances may be all that is left.
-func volumePolicy(o *observed.Cluster) v1alpha1.VolumePolicy {
-	switch {
-	case o.Deleting() && finalbackup.Taken(o) && finalbackup.Wanted(o.Cluster) && finalbackup.Unproven(o) != "":
-		return v1alpha1.VolumesRetain // whatever is said: only these volumes have the last commits
-	case o.Cluster.Spec.DeletionPolicy.Volumes != "":
-		return o.Cluster.Spec.DeletionPolicy.Volumes
-	case !finalbackup.Wanted(o.Cluster), o.Deleting() && availability.MayHaveServed(o) && !finalbackup.Taken(o):
-		return v1alpha1.VolumesRetain
-	}
-	return v1alpha1.VolumesDelete
-}
-
 // ReleaseVolumes deletes the volumes, or leaves them behind with a label that says whose they were.
 func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	if why := finalbackup.Unproven(o); why != "" && finalbackup.Taken(o) && finalbackup.Wanted(o.Cluster) {
-		log.FromContext(ctx).Info("Keeping the volumes, because they may have commits that are not archived", "reason", why)
-	}
 	for _, claim := range o.ExistingClaims() {
 		if !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
 			continue
@@ -99,24 +80,29 @@ func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Ou
 }
 
 func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
-	if volumePolicy(o) == v1alpha1.VolumesDelete {
-		return s.Remove(ctx, claim)
-	}
-	if claim.Labels[v1alpha1.LabelCluster] == "" {
+	why := whyKept(o, protocol.InstanceOf(claim.Name))
+	switch {
+	case why == nil:
+		return s.RemoveUnchanged(ctx, claim)
+	case claim.Labels[v1alpha1.LabelCluster] == "":
 		return nil
 	}
-	err := s.Client.Patch(ctx, volume.Retained(claim, recordOf(o)), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
-	if client.IgnoreNotFound(err) != nil {
+	err := s.Client.Patch(ctx, volume.Retained(claim, *why, recordOf(o)), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("leave PersistentVolumeClaim %s behind: %w", claim.Name, err)
 	}
-	log.FromContext(ctx).Info("Left volume behind", "name", claim.Name)
+	log.FromContext(ctx).Info("Left volume behind", "name", claim.Name, "reason", why.Reason, "message", why.Message)
+	s.announce(o, claim, why)
 	return nil
 }
 
-// recordOf a cluster that is deleted, for a PostgresCluster that begins with its volumes; nil: it continues, or has no data. It is the same in every
-// pass, as nobody writes the Lease any more.
+// recordOf a cluster that is deleted, for a PostgresCluster that begins with its volumes; nil: it continues, has no data, or nobody knows who was
+// primary last, so that a person has to name it. It is the same in every pass, as nobody writes the Lease any more.
 func recordOf(o *observed.Cluster) *volume.Record {
-	if !o.Deleting() || !o.HasRun() {
+	if !o.Deleting() || !o.HasRun() || observed.LastUnknown(o) != "" {
 		return nil
 	}
 	status := o.Cluster.Status
@@ -156,8 +142,13 @@ func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *core
 	return nil
 }
 
-// ReleaseRemoved deals with the volumes of instances that were removed, as deletionPolicy says.
+// ReleaseRemoved deals with the volumes of instances that were removed, as deletionPolicy says. What is wanted and what runs was read from the API
+// server itself after the claims, and a claim is deleted only as it was seen. An instance that is added again writes to its claim first, so one that
+// is in use again by then is not deleted.
 func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if !o.Fresh {
+		return flow.Next
+	}
 	for _, claim := range removable(o) {
 		if err := s.releaseVolume(ctx, o, claim); err != nil {
 			return flow.Retry(err)

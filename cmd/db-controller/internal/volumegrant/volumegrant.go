@@ -1,6 +1,7 @@
 package volumegrant
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -132,8 +134,11 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name, UID: claim.UID})
 	}
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
-	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
+	facts.Shutdown, facts.Archived = shutdown(o.Pod(o.DataInstance())), o.HasRun() && finalbackup.Unproven(o) == ""
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
+	if unknown := observed.LastUnknown(o); unknown != "" { // the first of Volumes would be a guess, and the others are rebuilt from it
+		facts.Stopped, facts.Obstacle, facts.Stuck = false, cmp.Or(facts.Obstacle, unknown), cmp.Or(facts.Stuck, unknown)
+	}
 	if pod := o.Unheard(observed.PodReady); facts.Obstacle == "" && pod != "" {
 		facts.Obstacle = fmt.Sprintf("The agent of pod %s doesn't respond. Nothing is stopped before it has said which data its volume has.", pod)
 	}

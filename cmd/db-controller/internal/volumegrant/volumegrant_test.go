@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -113,6 +114,53 @@ func TestTheVolumeWithTheDataIsHandedOverFirst(t *testing.T) {
 		o := observedtest.Trio(c.change)
 		if facts := facts(o); len(facts.Volumes) != 3 || facts.Volumes[0].ClaimName != c.want || "data-"+facts.Volumes[0].Instance != c.want {
 			t.Errorf("%s: %+v", name, facts.Volumes)
+		}
+	}
+}
+
+// status.primary may be older than the last failover. The volume that it names would be upgraded or restored, and all others rebuilt from it.
+func TestNothingIsGrantedWhileNobodyKnowsWhoWasPrimaryLast(t *testing.T) {
+	fenced := func(o *observed.Cluster) {
+		observedtest.AllGone(o)
+		observedtest.HandsOver(o, "", v1alpha1.VolumeLockQueued)
+		o.Requests[0].Handover, o.Cluster.Status.VolumeLocks[0].AdoptedGeneration = nil, ""
+		o.Cluster.Status.VolumeLocks[0].StoppingSince = &metav1.Time{Time: observedtest.Noon}
+		o.StatefulSet().Annotations = map[string]string{statefulset.AnnotationVolumeLock: "t"}
+	}
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		want   v1alpha1.VolumeLockState
+	}{
+		"the Lease says who was":              {observedtest.LeaseOf("g1", "shop-2"), v1alpha1.VolumeLockGranted},
+		"the Lease can't be read":             {observedtest.DamagedLease, v1alpha1.VolumeLockRefused},
+		"the Lease names no instance of ours": {observedtest.LeaseOf("g1", "other-0"), v1alpha1.VolumeLockRefused},
+	} {
+		o := observedtest.Trio(observedtest.All(fenced, c.change))
+		Respond(t.Context(), o)
+		lock := o.Cluster.Status.VolumeLocks[0]
+		if lock.State != c.want || c.want == v1alpha1.VolumeLockRefused && !strings.Contains(lock.Message, "it isn't known which instance was primary last") {
+			t.Errorf("%s: %+v", name, lock)
+		}
+	}
+	if facts := facts(observedtest.Trio(observedtest.DamagedLease)); !strings.Contains(facts.Obstacle, "it isn't known which instance was primary last") {
+		t.Errorf("it would be stopped: %+v", facts)
+	}
+}
+
+func TestAGrantSaysThatAllWALIsArchivedOnlyIfTheLastPrimarySaidSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		want   bool
+	}{
+		"it said so":                     {observedtest.Ended("shop-0", "g1"), true},
+		"it said what is missing":        {observedtest.Ended("shop-0", "g1", "000000010000000000000007"), false},
+		"it was killed":                  {nil, false},
+		"another one said so":            {observedtest.Ended("shop-1", "g1"), false},
+		"it said so of the data before":  {observedtest.Ended("shop-0", "g0"), false},
+		"there is no data yet that ends": {observedtest.All(observedtest.Ended("shop-0", "g1"), func(o *observed.Cluster) { o.Cluster.Status.SystemIdentifier = "" }), false},
+	} {
+		if got := facts(observedtest.Trio(observedtest.All(observedtest.AllGone, observedtest.OrNothing(c.change)))).Archived; got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

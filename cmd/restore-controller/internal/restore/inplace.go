@@ -30,6 +30,8 @@ func (r *Reconciler) planInPlace(o *observed) []step {
 		return []step{releasePrevious, r.removeFinalizer}
 	case o.deleting() && o.ended():
 		return []step{r.removeFinalizer}
+	case o.ended() && o.decided() == v1alpha1.DecisionUndo && o.lock().Leaves():
+		return []step{awaitFirstBackup} // data that a person wants back is not deleted because time has passed
 	case o.ended():
 		return []step{awaitFirstBackup, r.expire}
 	case o.undone():

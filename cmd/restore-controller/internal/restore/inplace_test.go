@@ -65,7 +65,8 @@ func adopt(o *observed) {
 func run(o *observed) {
 	planInPlace(o)
 	status := &o.restore.Status
-	status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17", Archived: true}
+	o.previousRestorable = true
 	status.DownAt, status.RestoredAt = &metav1.Time{Time: time.Unix(995, 0)}, &metav1.Time{Time: time.Unix(998, 0)}
 	o.cluster.Status.DataGeneration = "g1"
 }
@@ -167,6 +168,14 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 			decideOn(o, v1alpha1.DecisionConfirm)
 			o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted
 		}, "removeFinalizer"},
+		"it could not be undone": {func(o *observed) {
+			decideOn(o, v1alpha1.DecisionUndo)
+			o.restore.Status.CompletedAt = &deleted
+		}, "awaitFirstBackup"},
+		"it could not be undone, and nothing is left": {func(o *observed) {
+			decideOn(o, v1alpha1.DecisionUndo)
+			o.restore.Status.CompletedAt, o.cluster.Status.ReleasedDataGenerations = &deleted, []string{"g0"}
+		}, "awaitFirstBackup expire"},
 		"ended": {func(o *observed) { run(o); o.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,9 +258,10 @@ func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
 
 func TestThePreviousDataIsPinnedBeforeTheJobStarts(t *testing.T) {
 	o := seenInPlace(grant)
+	o.cluster.Status.VolumeLocks[0].Archived = true
 	r := &Reconciler{} // without a client: a write would panic
 	got := flow.Run(context.Background(), o, awaitLock, pinPrevious, r.runJob)
-	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17", Archived: true}
 	if got.Kind != flow.KindSave || o.restore.Status.Previous == nil || *o.restore.Status.Previous != want {
 		t.Errorf("%+v, before %+v", got, o.restore.Status.Previous)
 	}
@@ -286,6 +296,42 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 				t.Errorf("%+v until %v", got, o.restore.Status.ConfirmBy)
 			}
 		})
+	}
+}
+
+// A stopping primary may leave its last WAL on its volume. The restored data has none of it, so once the previous data is deleted, it is nowhere.
+func TestTheOnlyCopyOfCommitsIsNotGivenUpForLackOfADecision(t *testing.T) {
+	unarchived := func(o *observed) { o.restore.Status.Previous.Archived = false }
+	late := func(o *observed) { o.now = o.now.Add(25 * time.Hour) }
+	for name, test := range map[string]struct {
+		change func(*observed)
+		want   v1alpha1.RestoreDecision
+		says   string
+	}{
+		"all is archived": {late, v1alpha1.DecisionConfirm, ""},
+		"its last WAL may not be archived": {func(o *observed) { late(o); unarchived(o) }, "",
+			"shop-1, which was primary last, did not say when it ended that all WAL of the previous data is archived. Set spec.decision to Confirm"},
+		"there is no backup to replay its WAL on": {func(o *observed) { late(o); o.previousRestorable = false }, "", "no Backup of the previous data has succeeded and exists. Set spec.decision to Confirm"},
+		"a person gives it up":                    {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm, ""},
+		"a person wants it back":                  {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo, ""},
+		"the Restore is deleted": {func(o *observed) {
+			late(o)
+			unarchived(o)
+			o.restore.DeletionTimestamp = &metav1.Time{Time: o.now}
+		}, v1alpha1.DecisionConfirm, ""},
+		"the cluster is gone": {func(o *observed) { late(o); unarchived(o); o.cluster = nil }, v1alpha1.DecisionConfirm, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := seenInPlace(func(o *observed) { run(o); test.change(o) })
+			got := decide(context.Background(), o)
+			if o.decided() != test.want || test.want == "" && (got.Reason != v1alpha1.ReasonAwaitingDecision || !strings.Contains(got.Message, test.says)) {
+				t.Errorf("decided %q: %+v", o.decided(), got)
+			}
+		})
+	}
+	o := seenInPlace(func(o *observed) { run(o); unarchived(o) })
+	if got := decide(context.Background(), o); got.Reason != v1alpha1.ReasonAwaitingConfirmation || !strings.Contains(got.Message, "Without a decision the previous data is kept, because shop-1") {
+		t.Errorf("before the time is over: %+v", got)
 	}
 }
 

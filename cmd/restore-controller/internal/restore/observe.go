@@ -38,8 +38,9 @@ type observed struct {
 	safety *v1alpha1.Backup
 	// first is the Backup that status.backupRequest leads to.
 	first *v1alpha1.Backup
-	// restorable: a backup of the restored data has succeeded. It is looked for once the previous data is to be given up.
-	restorable bool
+	// restorable: a backup of the restored data has succeeded; previousRestorable: one of the previous data has. They are looked for while there is
+	// previous data to give up.
+	restorable, previousRestorable bool
 	// writers have replaced the data of the cluster since, where the Restore is to be undone.
 	writers []protocol.Writer
 }

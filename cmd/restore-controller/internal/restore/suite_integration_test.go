@@ -163,7 +163,7 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 	asks := protocol.LockRequests(cluster, restores, nil)
 	status.ReleasedDataGenerations = protocol.Release(cluster, protocol.ReleaseRequests(cluster, restores, nil), asks, protocol.Writers(cluster, restores, nil))
 	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
-		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
+		Stopped: true, Archived: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
 	})
 	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
 		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)

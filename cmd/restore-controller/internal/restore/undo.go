@@ -39,15 +39,33 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 		return record(o, v1alpha1.DecisionConfirm, "the Restore was deleted")
 	case o.restore.Spec.Decision != "":
 		return record(o, o.restore.Spec.Decision, "spec.decision")
-	case !o.now.Before(by):
-		return record(o, v1alpha1.DecisionConfirm, "nobody decided within the time of spec.confirmWithin")
 	case o.lock().Gone():
 		return record(o, v1alpha1.DecisionConfirm, "the PostgresCluster was deleted")
+	case !o.now.Before(by) && o.onlyCopy() == "":
+		return record(o, v1alpha1.DecisionConfirm, "nobody decided within the time of spec.confirmWithin")
 	}
 	if outcome, _ := protocol.BackupOutcomeFor(o.first, status.BackupRequest); outcome != protocol.BackupPending {
 		status.BackupRequest = nil
 	}
+	if !o.now.Before(by) {
+		return flow.Wait(v1alpha1.ReasonAwaitingDecision, awaitingDecision(o))
+	}
 	return flow.Poll(by.Sub(o.now), v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o))
+}
+
+// onlyCopy says why the previous data may be the only copy of commits, which no rule gives up; empty: all of it can be restored from the repository.
+// The restored data is no copy: it ends where the restore ended.
+func (o *observed) onlyCopy() string {
+	previous := o.restore.Status.Previous
+	switch {
+	case o.discarding(): // it is given up already
+		return ""
+	case !previous.Archived:
+		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all WAL of the previous data is archived", previous.Instance)
+	case !o.previousRestorable:
+		return "no Backup of the previous data has succeeded and exists"
+	}
+	return ""
 }
 
 func record(o *observed, decision v1alpha1.RestoreDecision, why string) flow.Outcome {
@@ -60,8 +78,18 @@ func record(o *observed, decision v1alpha1.RestoreDecision, why string) flow.Out
 }
 
 func awaitingConfirmation(o *observed) string {
-	return fmt.Sprintf("%s Look at the data, then set spec.decision to Confirm or Undo. Without a decision it is confirmed at %s.",
-		summary(o.restore), o.confirmBy().UTC().Format(time.RFC3339))
+	otherwise := fmt.Sprintf("Without a decision it is confirmed at %s.", o.confirmBy().UTC().Format(time.RFC3339))
+	if why := o.onlyCopy(); why != "" {
+		otherwise = fmt.Sprintf("Without a decision the previous data is kept, because %s.", why)
+	}
+	return fmt.Sprintf("%s Look at the data, then set spec.decision to Confirm or Undo. %s", summary(o.restore), otherwise)
+}
+
+// awaitingDecision says what is missing, and what a person has to write.
+func awaitingDecision(o *observed) string {
+	previous := o.restore.Status.Previous
+	return fmt.Sprintf("The time of spec.confirmWithin is over, and the previous data (data generation %s, on the volume of %s) is kept, because it may be the only copy of its last commits: %s. "+
+		"Set spec.decision to Confirm to delete it, or to Undo to bring it back.", previous.DataGeneration, previous.Instance, o.onlyCopy())
 }
 
 // undo is the way back to the previous data.
@@ -117,9 +145,10 @@ func releaseRestored(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Release(o.restore.Status.Plan.DataGeneration)
 }
 
-// observeRestorable looks for a backup of what the cluster runs on, once the previous data is to be given up.
+// observeRestorable looks for backups of what the cluster runs on and of the previous data, while that may be given up.
 func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
-	if o.decided() != v1alpha1.DecisionConfirm || o.ended() || o.cluster == nil {
+	previous := o.restore.Status.Previous
+	if previous == nil || o.decided() == v1alpha1.DecisionUndo || o.ended() || o.cluster == nil {
 		return nil
 	}
 	all := &v1alpha1.BackupList{}
@@ -128,6 +157,7 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	}
 	now := o.cluster.Status
 	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
+	o.previousRestorable = protocol.Restorable(protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration), all.Items)
 	return nil
 }
 

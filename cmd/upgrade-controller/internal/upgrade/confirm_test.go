@@ -162,6 +162,14 @@ func TestAnUpgradeExpiresOnlyAfterItIsSettled(t *testing.T) {
 	if got := names(o); !slices.Contains(got, "expire") {
 		t.Errorf("after: %v", got)
 	}
+	o.upgrade.Status.Decided = &v1alpha1.DecidedUpgrade{Decision: v1alpha1.UpgradeRollBack}
+	if got := names(o); slices.Contains(got, "expire") {
+		t.Errorf("the data that a person wants back is left: %v", got)
+	}
+	o.cluster.Status.ReleasedDataGenerations = []string{o.upgrade.Status.Previous.DataGeneration}
+	if got := names(o); !slices.Contains(got, "expire") {
+		t.Errorf("nothing is left: %v", got)
+	}
 }
 
 // TestWhatARollBackCostsIsSaidBeforeItIsDecided, and afterwards.

@@ -150,6 +150,8 @@ func (r *Reconciler) plan(o *observed) []step {
 		return []step{r.deleteJobs, r.releaseLeft, withdrawLock, r.removeFinalizer}
 	case o.deleting() && !o.upgraded():
 		return append(giveUp, r.removeFinalizer)
+	case o.settled() && o.decided() == v1alpha1.UpgradeRollBack && o.lock().Leaves():
+		return []step{r.deleteJobs, withdrawLock} // data that a person wants back is not deleted because time has passed
 	case o.settled(), o.ended() && !o.upgraded():
 		return []step{r.deleteJobs, withdrawLock, r.expire}
 	case o.upgraded():

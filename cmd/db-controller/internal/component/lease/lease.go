@@ -4,6 +4,7 @@ package lease
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
@@ -44,6 +45,27 @@ func LastHolder(lease *coordinationv1.Lease, generation string) string {
 		return ""
 	}
 	return cmp.Or(ptr.Deref(lease.Spec.HolderIdentity, ""), election.LastHolder)
+}
+
+// Damaged says why a Lease that the agents have held doesn't tell who was primary last; empty: it does, or nobody has held it.
+func Damaged(lease *coordinationv1.Lease) string {
+	if lease == nil {
+		return ""
+	}
+	text := lease.Annotations[AnnotationElection]
+	var election struct {
+		Generation string `json:"generation"`
+		LastHolder string `json:"lastHolder"`
+	}
+	switch err := json.Unmarshal([]byte(text), &election); {
+	case text == "" && ptr.Deref(lease.Spec.HolderIdentity, "") == "" && ptr.Deref(lease.Spec.LeaseTransitions, 0) == 0:
+		return ""
+	case text == "":
+		return fmt.Sprintf("The Lease %s has lost its annotation %s", lease.Name, AnnotationElection)
+	case err != nil:
+		return fmt.Sprintf("The annotation %s of the Lease %s can't be parsed (%v)", AnnotationElection, lease.Name, err)
+	}
+	return ""
 }
 
 // Reached is how far the volume of LastHolder had come at least; zero: it isn't known.

@@ -50,16 +50,33 @@ func IsRetained(claim *corev1.PersistentVolumeClaim) bool {
 // Reclaimed is a claim that was left behind, as a part of its cluster again.
 func Reclaimed(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCluster) *corev1.PersistentVolumeClaim {
 	reclaimed := claim.DeepCopy()
-	delete(reclaimed.Labels, component.LabelRetainedFrom)
-	delete(reclaimed.Annotations, component.AnnotationRetainedData)
+	for _, label := range []string{component.LabelRetainedFrom, component.LabelRetainedReason} {
+		delete(reclaimed.Labels, label)
+	}
+	for _, annotation := range []string{component.AnnotationRetainedData, component.AnnotationRetainedMessage} {
+		delete(reclaimed.Annotations, annotation)
+	}
 	reclaimed.Labels[v1alpha1.LabelCluster] = cluster.Name
 	return reclaimed
 }
 
-// Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was. The record is that of a cluster
-// that is deleted; nil: it continues without this volume.
-func Retained(claim *corev1.PersistentVolumeClaim, record *Record) *corev1.PersistentVolumeClaim {
+// Reasons in the label of a volume that was left behind.
+const (
+	ByPolicy      = "DeletionPolicy" // spec.deletionPolicy keeps it
+	NoFinalBackup = "NoFinalBackup"
+	NotArchived   = "NotArchived"  // its last WAL may not be archived
+	PreviousData  = "PreviousData" // of a Restore or an Upgrade that nobody has decided on
+)
+
+// Why a volume is left behind: one of the reasons, and a sentence for a person.
+type Why struct{ Reason, Message string }
+
+// Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was and why it stays. The record is that
+// of a cluster that is deleted; nil: it continues without this volume, or a person has to say who was primary last.
+func Retained(claim *corev1.PersistentVolumeClaim, why Why, record *Record) *corev1.PersistentVolumeClaim {
 	retained := claim.DeepCopy()
+	retained.Labels[component.LabelRetainedReason] = why.Reason
+	metav1.SetMetaDataAnnotation(&retained.ObjectMeta, component.AnnotationRetainedMessage, why.Message)
 	retained.Labels[component.LabelRetainedFrom] = retained.Labels[v1alpha1.LabelCluster]
 	delete(retained.Labels, v1alpha1.LabelCluster)
 	if record != nil {

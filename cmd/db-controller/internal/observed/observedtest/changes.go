@@ -92,6 +92,11 @@ func LeaseOf(generation, last string) func(*observed.Cluster) {
 	}
 }
 
+// DamagedLease can't be read: somebody else has written to it.
+func DamagedLease(o *observed.Cluster) {
+	o.Lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{"howdah.dev/election": "{"}}}
+}
+
 // WindowOf is a maintenance window.
 func WindowOf(schedule, zone string, length time.Duration) *v1alpha1.MaintenanceWindow {
 	return &v1alpha1.MaintenanceWindow{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: length}}
