@@ -81,6 +81,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 		}
 	}
 	deletions := &deletionlock.Locks{}
+	if err := mgr.Add(deletions); err != nil {
+		return err
+	}
 	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	return manager.Register(mgr, append(requestedbackup.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, pruner),

@@ -51,7 +51,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // Holder is who locks.
 type Holder struct {
-	// ID is part of a key. Whoever locks under the ID of another takes the lock over: it is that of who was killed and is back.
+	// ID is part of a key, and of one process only. Whoever locks again under its ID takes over what it could not unlock.
 	ID string
 	// Name tells a person who it is.
 	Name string

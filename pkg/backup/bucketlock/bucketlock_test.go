@@ -49,7 +49,7 @@ func TestOneDeletesFromALineageAtATime(t *testing.T) {
 	}
 }
 
-func TestWhoIsBackAfterACrashTakesItsOwnLockOver(t *testing.T) {
+func TestWhoCouldNotUnlockTakesItsOwnLockOver(t *testing.T) {
 	store := mem.New()
 	for range 2 {
 		if _, _, err := Lock(t.Context(), store, "7-g1", Holder{ID: "a"}); err != nil {

@@ -45,12 +45,18 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 			"The data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
 	case errors.Is(result.err, objstore.ErrLocked):
 		return flow.Poll(lockedRetry, v1alpha1.ReasonRetained, fmt.Sprintf("The data is kept for now. %s It is deleted afterwards. %s", explain(result.err), letGo))
+	case result.late:
+		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
+			"The data can't be deleted from BackupRepository %s within %s, because the store is slow or other backups need a lot that must be read first. The next attempt has %s. %s",
+			o.planned.Name, minutes(result.limit), minutes(result.next()), letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"The data can't be deleted from BackupRepository %s now: %s The controller tries again. %s", o.planned.Name, explain(result.err), letGo))
 	}
 	return flow.Next
 }
+
+func minutes(d time.Duration) string { return fmt.Sprintf("%.0f minutes", d.Minutes()) }
 
 // errBeingWritten is a backup of the same lineage that may come to point at what is to be deleted.
 var errBeingWritten = errors.New("another backup that may use it is being written")

@@ -54,8 +54,10 @@ func (r *Reconciler) lookFor(ctx context.Context, repo *v1alpha1.BackupRepositor
 	if err != nil {
 		return found{err: err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	header, err := backup.ReadOutline(ctx, store, where.Lineage, where.ID)
-	return found{header.Brief(), err}
+	return found{header: header.Brief(), err: err}
 }
 
 // adopt ends a found backup with success.

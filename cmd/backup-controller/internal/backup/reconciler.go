@@ -38,8 +38,9 @@ const (
 	lookAgain = 20 * time.Second
 	// storeRetry is the pause before the store is tried again.
 	storeRetry = 30 * time.Second
-	// storeTimeout bounds one try to look at or delete a backup's objects.
-	storeTimeout = 10 * time.Minute
+	// storeTimeout bounds the first attempt to look at or delete a backup's objects. One that follows on an attempt for which that was too little
+	// has twice as much, up to longestTimeout, which is less than the lock of a bucket lasts.
+	storeTimeout, longestTimeout = 10 * time.Minute, 40 * time.Minute
 )
 
 // Reconciler of Backups.
@@ -61,7 +62,7 @@ func New(ctx context.Context, dependencies manager.Dependencies, open repostore.
 
 // Stores makes the Runner of work in object stores.
 func Stores(ctx context.Context) *background.Runner[found] {
-	return background.New[found](ctx, background.Options{Timeout: storeTimeout, Limit: 6, Now: time.Now})
+	return background.New[found](ctx, background.Options{Timeout: longestTimeout, Limit: 6, Now: time.Now})
 }
 
 type steps = []flow.Step[*observed]

@@ -19,6 +19,18 @@ import (
 type found struct {
 	header *backup.Header
 	err    error
+	// limit is the time that the work had, and late says that it needed more.
+	limit time.Duration
+	late  bool
+}
+
+// next is the time that the next attempt has. Reading what a long history needs may take long, and each attempt begins anew: if it never had
+// more time, it would never end.
+func (f found) next() time.Duration {
+	if !f.late {
+		return storeTimeout
+	}
+	return min(2*f.limit, longestTimeout)
 }
 
 // settle finds out what a Job that has ended has left: a committed backup counts, whatever its pod said or didn't live
@@ -59,15 +71,23 @@ func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-// inStore does work for this attempt in the background. A failure is tried again after a while.
+// inStore does work for this attempt in the background. A failure is tried again after a while, with more time if there was too little.
 func (r *Reconciler) inStore(o *observed, what string, work func(context.Context, *observed) found) (found, bool) {
 	plan := o.backup.Status.Plan
 	key := fmt.Sprintf("%s/%s/%s/%d", what, plan.Repository, plan.Lineage, plan.Attempt)
 	seen := &observed{backup: o.backup.DeepCopy(), planned: o.planned.DeepCopy()}
-	run := func(ctx context.Context) found { return work(ctx, seen) }
-	result, known := r.Stores.Do(o.backup, key, time.Hour, run)
+	within := func(limit time.Duration) func(context.Context) found {
+		return func(ctx context.Context) found {
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			result := work(ctx, seen)
+			result.limit, result.late = limit, result.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+			return result
+		}
+	}
+	result, known := r.Stores.Do(o.backup, key, time.Hour, within(storeTimeout))
 	if known && result.err != nil {
-		result, known = r.Stores.Do(o.backup, key, storeRetry, run)
+		result, known = r.Stores.Do(o.backup, key, storeRetry, within(result.next()))
 	}
 	return result, known
 }
@@ -80,7 +100,7 @@ func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
 	}
 	header, err := backup.Committed(ctx, store, plan.Lineage, plan.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
-		return found{header.Brief(), err}
+		return found{header: header.Brief(), err: err}
 	}
 	return r.clearAway(ctx, store, o)
 }
@@ -97,7 +117,7 @@ func (r *Reconciler) clearAway(ctx context.Context, store objstore.Store, o *obs
 	defer unlock()
 	header, err := backup.Committed(locked, store, plan.Lineage, plan.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
-		return found{header.Brief(), err}
+		return found{header: header.Brief(), err: err}
 	}
 	_, err = backup.Delete(locked, store, plan.Lineage, plan.ID)
 	return found{err: err}

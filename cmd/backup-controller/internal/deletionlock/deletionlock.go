@@ -6,7 +6,9 @@ package deletionlock
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,12 +19,14 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Locks are those of all lineages. The zero value is ready. They hold in one process: the others, which don't lead, delete
-// nothing.
+// Locks are those of all lineages. The zero value is ready. They hold in one process. The others, which don't lead, delete nothing, except
+// for one that led before and was frozen: it doesn't know yet. So in a bucket each process is a holder of its own.
 type Locks struct {
 	mu      sync.Mutex
 	holders map[string]int // by lineage
 	buckets map[place]*shared
+	process string     // empty: nothing was locked in a bucket yet
+	left    *sync.Cond // nil: nobody waits until all buckets are unlocked
 }
 
 // place is a lineage in the bucket of a repository.
@@ -67,8 +71,7 @@ func (l *Locks) Locked(lineage string) bool {
 func (l *Locks) LockBucket(ctx context.Context, store objstore.Store, repo *v1alpha1.BackupRepository, lineage string) (context.Context, func(), error) {
 	where := place{string(repo.UID), lineage}
 	lock := l.use(where)
-	// Under the UID: whoever leads after a crash takes over what the crash has left.
-	holder := bucketlock.Holder{ID: string(repo.UID), Name: fmt.Sprintf("The backup-controller for BackupRepository %s/%s", repo.Namespace, repo.Name)}
+	holder := bucketlock.Holder{ID: string(repo.UID) + "-" + l.processID(), Name: fmt.Sprintf("The backup-controller for BackupRepository %s/%s", repo.Namespace, repo.Name)}
 	locked, cancel, err := lock.join(ctx, store, lineage, holder)
 	if err != nil {
 		l.leave(where)
@@ -79,6 +82,29 @@ func (l *Locks) LockBucket(ctx context.Context, store objstore.Store, repo *v1al
 		lock.leave()
 		l.leave(where)
 	}), nil
+}
+
+// processID is random: the successor of a frozen process may run in a pod of the same name.
+func (l *Locks) processID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process == "" {
+		l.process = strings.ToLower(rand.Text())
+	}
+	return l.process
+}
+
+// Start lets the process end only when it has unlocked all buckets: nobody else could delete from these lineages before the locks end. It is
+// for the manager, which bounds how long it waits.
+func (l *Locks) Start(ctx context.Context) error {
+	<-ctx.Done()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = sync.NewCond(&l.mu)
+	for len(l.buckets) > 0 {
+		l.left.Wait()
+	}
+	return nil
 }
 
 func (l *Locks) use(where place) *shared {
@@ -99,6 +125,9 @@ func (l *Locks) leave(where place) {
 	defer l.mu.Unlock()
 	if l.buckets[where].users--; l.buckets[where].users == 0 {
 		delete(l.buckets, where)
+		if l.left != nil {
+			l.left.Broadcast()
+		}
 	}
 }
 
