@@ -78,6 +78,12 @@ func (b bucket) ship(timeline uint32, number uint64, from, to int64, seconds int
 // backUp makes a backup that begins and ends in one segment.
 func (b bucket) backUp(timeline uint32, number uint64) {
 	b.Helper()
+	b.backUpOf(timeline, number, nil)
+}
+
+// backUpOf makes one that has recorded an object of its cluster.
+func (b bucket) backUpOf(timeline uint32, number uint64, object []byte) {
+	b.Helper()
 	dir := b.TempDir()
 	b.must(os.MkdirAll(filepath.Join(dir, "global"), 0o700))
 	b.must(os.WriteFile(filepath.Join(dir, "PG_VERSION"), []byte("17\n"), 0o600))
@@ -85,6 +91,7 @@ func (b bucket) backUp(timeline uint32, number uint64) {
 	at, lsn := began.Add(time.Duration(number)*time.Minute), postgres.LSN(number*segSize)
 	_, err := backup.Write(b.Context(), b, backup.Source{
 		DataDir: dir, Lineage: lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: segSize,
+		Cluster: backup.Cluster{Object: object},
 		Start: func(context.Context) (backup.Started, error) {
 			return backup.Started{LSN: lsn + 40, Timeline: timeline, Time: at}, nil
 		},

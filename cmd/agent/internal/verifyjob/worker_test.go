@@ -157,3 +157,13 @@ func TestAResultFitsIntoATerminationMessage(t *testing.T) {
 		t.Error("none is named")
 	}
 }
+
+func TestAVerificationThatNeedsMoreMemorySaysHowMuchAndWhereToSetIt(t *testing.T) {
+	worker := Worker{Store: bucket(t), Memory: 1 << 10, Report: func(job.Progress) {}}
+	_, err := worker.Run(t.Context(), task)
+	failure := &job.Failure{}
+	if !errors.As(err, &failure) || failure.Reason != job.ReasonMemoryTooSmall || !failure.Final || failure.NeedsMemory != 256<<20 ||
+		!strings.Contains(err.Error(), "set spec.resources.limits.memory of the Backup to 256Mi or more") {
+		t.Errorf("%+v", failure)
+	}
+}
