@@ -85,6 +85,68 @@ func TestThereIsABackupLeftWhenAPersonDeletesTheNewestWhileRetentionDeletesTheOt
 	}
 }
 
+// object is the Backup of a backup.
+func (b *bucket) object(id string) *v1alpha1.Backup {
+	object := &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: id, Finalizers: []string{"howdah.dev/backup-data"}}}
+	object.Spec.DeletionPolicy = v1alpha1.BackupDelete
+	object.Status.Plan = &v1alpha1.BackupPlan{Repository: "minio", Lineage: "7-g1", ID: id}
+	object.Status.CompletedAt = stamp(now)
+	return object
+}
+
+// going says that the Backup of a backup was deleted.
+func (b *bucket) going(id string) bool {
+	b.Helper()
+	object := b.object(id)
+	b.must(b.api.Get(b.Context(), client.ObjectKeyFromObject(object), object))
+	return !object.DeletionTimestamp.IsZero()
+}
+
+// The person may as well delete the Backup, at any moment while retention looks through the bucket and removes others.
+func TestThereIsABackupLeftWhenAPersonDeletesTheBackupOfTheNewestWhileRetentionDeletesTheOthers(t *testing.T) {
+	keepsOne := v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}}
+	filled := newBucket(t, keepsOne)
+	filled.fill("7-g1", 4, 6)
+	moments, waited := 0, 0
+	for number := 1; number == 1 || moments >= number; number++ {
+		moments = 0
+		b := newBucket(t, keepsOne)
+		b.copyOf(filled)
+		for _, id := range []string{"b4", "b6"} {
+			b.must(b.api.Create(t.Context(), b.object(id)))
+		}
+		last := false     // whether the person deletes the last one, after the other
+		var mu sync.Mutex // calls may be made in parallel
+		beside := fault.New(b, fault.Plan{Before: func(fault.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if moments++; moments == number {
+				last = b.going("b4")
+				b.must(b.api.Delete(t.Context(), b.object("b6")))
+			}
+			return nil
+		}})
+		pruner := b.pruner()
+		pruner.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+			return beside, nil
+		}
+		result := pruner.Run(t.Context(), b.repo, "")
+		b.must(result.Err)
+		if !b.going("b6") && moments >= number {
+			t.Fatalf("nobody has deleted b6 before call %d", number)
+		}
+		if b.going("b4") && moments >= number && !last {
+			t.Errorf("no backup stays when the Backup of the newest is deleted before call %d: %s", number, result.message())
+		}
+		if strings.Contains(result.message(), "because backup b6, which would have stayed, was deleted meanwhile") {
+			waited++
+		}
+	}
+	if moments < 10 || waited == 0 {
+		t.Errorf("only %d moments were tried, at %d of which retention noticed it", moments, waited)
+	}
+}
+
 func TestRetentionWaitsForWhoDeletesByHand(t *testing.T) {
 	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
 	b.fill("7-g1", 2, 4, 6)

@@ -243,13 +243,17 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 		return err
 	}
 	if gone != "" {
-		r.waitFor("Nothing is removed from lineage %s by this run, because backup %s, which would have stayed, was deleted meanwhile.", name, gone)
+		r.waitForNext(name, gone)
 		return nil
 	}
 	return r.remove(locked, name, plan, sweep)
 }
 
-// missing is a backup on which a plan relies and that somebody else has deleted since it was made; empty: all are there.
+func (r *run) waitForNext(lineage, gone string) {
+	r.waitFor("Nothing more is removed from lineage %s by this run, because backup %s, which would have stayed, was deleted meanwhile.", lineage, gone)
+}
+
+// missing is a backup on which a plan relies and that somebody else has deleted since it was made, or is deleting; empty: all stay.
 func (r *run) missing(ctx context.Context, lineage string, plan retention.Plan) (string, error) {
 	if len(plan.Relied) == 0 {
 		return "", nil
@@ -261,6 +265,26 @@ func (r *run) missing(ctx context.Context, lineage string, plan retention.Plan) 
 	for _, b := range plan.Relied {
 		if !slices.Contains(ids, b.ID) {
 			return b.ID, nil
+		}
+	}
+	return r.deleting(ctx, lineage, plan)
+}
+
+// deleting is a backup on which a plan relies and whose Backup a person has deleted since the plan was made; empty: all are there.
+func (r *run) deleting(ctx context.Context, lineage string, plan retention.Plan) (string, error) {
+	for _, b := range plan.Relied {
+		for _, known := range r.facts.objects(lineage, b.ID) {
+			if goes(known) {
+				continue // as the plan knows
+			}
+			object := &v1alpha1.Backup{}
+			err := r.Live.Get(ctx, client.ObjectKeyFromObject(known), object)
+			switch {
+			case apierrors.IsNotFound(err), err == nil && (object.UID != known.UID || goes(object)):
+				return b.ID, nil
+			case err != nil:
+				return "", fmt.Errorf("read Backup %s: %w", known.Name, err)
+			}
 		}
 	}
 	return "", nil
@@ -284,6 +308,14 @@ func (r *run) removeBackups(ctx context.Context, lineage string, plan retention.
 	for _, b := range plan.Going() {
 		if r.result.removed.backups >= removalsPerRun {
 			r.waitFor("More backups of lineage %s are deleted by the next run: one run deletes %d backups of a repository at most.", lineage, removalsPerRun)
+			return false, nil
+		}
+		gone, err := r.deleting(ctx, lineage, plan) // again, as each removal may take long
+		if err != nil {
+			return false, err
+		}
+		if gone != "" {
+			r.waitForNext(lineage, gone)
 			return false, nil
 		}
 		waits, err := r.removeBackup(ctx, lineage, b.ID)
