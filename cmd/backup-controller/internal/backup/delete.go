@@ -47,7 +47,7 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 		return flow.Poll(lockedRetry, v1alpha1.ReasonRetained, fmt.Sprintf("The data is kept for now. %s It is deleted afterwards. %s", explain(result.err), letGo))
 	case result.late:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"The data can't be deleted from BackupRepository %s within %s, because the store is slow or other backups need a lot that must be read first. The next attempt has %s. %s",
+			"The deletion of the data from BackupRepository %s did not end within %s. The store is slow, or the lineage has very many backups, which must be read first. The next attempt has %s. %s",
 			o.planned.Name, minutes(result.limit), minutes(result.next()), letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(

@@ -70,7 +70,7 @@ func TestABackupIsDeletedAlthoughReadingWhatOthersNeedTakesLongerThanAnAttempt(t
 			synctest.Wait()
 		}
 		all := strings.Join(said, "\n")
-		for _, want := range []string{"within 10 minutes, ", "The next attempt has 20 minutes. To delete the Backup but keep", "The next attempt has 40 minutes."} {
+		for _, want := range []string{"did not end within 10 minutes. ", "The next attempt has 20 minutes. To delete the Backup but keep", "The next attempt has 40 minutes."} {
 			if !strings.Contains(all, want) {
 				t.Errorf("nothing says %q: %s", want, all)
 			}
