@@ -16,6 +16,7 @@ import (
 )
 
 func TestMoreMemoryReachesARunningPodAndLessTakesANewOne(t *testing.T) {
+	onlyInFull(t, "it takes minutes")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 17)

@@ -14,6 +14,7 @@ import (
 
 // TestARunningClusterIsClonedUnderAnotherNameAndIsNotDisturbed clones one that archives, into one that archives to the same repository.
 func TestARunningClusterIsClonedUnderAnotherNameAndIsNotDisturbed(t *testing.T) {
+	onlyInFull(t, "the agent's own tests clone clusters")
 	t.Parallel()
 	b := newBed(t, "minio")
 	orders := b.Cluster("orders", 17)

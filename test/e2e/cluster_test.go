@@ -134,6 +134,7 @@ func TestADeletedClusterLeavesALastBackupAndNoVolume(t *testing.T) {
 }
 
 func TestRetainedVolumesOutliveTheirCluster(t *testing.T) {
+	onlyInFull(t, "the controller's own tests retain volumes")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 18)

@@ -17,6 +17,7 @@ import (
 
 // TestAFailoverDrillMeasuresTheDeletionOfThePrimarysPodAndLeavesNothing drills a cluster of three, in which every acknowledged row must be there.
 func TestAFailoverDrillMeasuresTheDeletionOfThePrimarysPodAndLeavesNothing(t *testing.T) {
+	onlyInFull(t, "it takes minutes")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(17)

@@ -22,7 +22,7 @@ import (
 )
 
 // reaches tells which of the targets, each an address and a port, accept a connection from a pod. It asks all at once.
-const reaches = `for t in "$@"; do (timeout 2 bash -c ": <>/dev/tcp/$t" 2>/dev/null && echo "$t") & done; wait`
+const reaches = `for t in "$@"; do (timeout 10 bash -c ": <>/dev/tcp/$t" 2>/dev/null && echo "$t") & done; wait`
 
 func (b *bed) reached(pod string, targets ...string) ([]string, error) {
 	b.Helper()

@@ -54,6 +54,7 @@ func (b *bed) sameEverywhere(cluster *v1alpha1.PostgresCluster) {
 }
 
 func TestAClusterGrowsToThreeInstancesAndShrinksWithItsRows(t *testing.T) {
+	onlyInFull(t, "the quickstart scales a cluster")
 	t.Parallel()
 	for _, version := range versionsToTry() {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {
@@ -88,6 +89,7 @@ func (b *bed) scale(instances int) {
 }
 
 func TestTheServicesLeadToTheInstancesThatTheyNameAndFollowASwitchover(t *testing.T) {
+	onlyInFull(t, "the tests of switchovers use the Services")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(17)
@@ -164,6 +166,7 @@ func (b *bed) awaitEndpoints(service string, want []string) {
 }
 
 func TestAReplicaWhoseDataIsDamagedIsClonedAgainByItself(t *testing.T) {
+	onlyInFull(t, "the agent's own tests damage replicas")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(17)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestVolumesGrowUnderTheClientsAndNothingRestarts(t *testing.T) {
+	onlyInFull(t, "it takes minutes")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 17)
@@ -51,6 +52,7 @@ func capacities(cluster *v1alpha1.PostgresCluster) map[string]int {
 }
 
 func TestAClusterThatHibernatesHasNoPodsAndWakesWithItsRows(t *testing.T) {
+	onlyInFull(t, "the controller's own tests hibernate clusters")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 18)

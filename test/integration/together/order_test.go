@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
 const (
-	fewRounds = 8  // where HOWDAH_ORDERS says nothing
+	fewRounds = 5  // where HOWDAH_ORDERS says nothing
 	atOnce    = 12 // rounds
 	// statesBetween is after how many states of clusters, about, a controller is hurt.
 	statesBetween = 60

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -215,7 +218,26 @@ func (s *Server) DSN() string {
 // SQL runs statements as the superuser and returns rows as text, one a line, columns parted by "|".
 func (s *Server) SQL(statements string) string {
 	s.t.Helper()
-	out := s.Run(s.t, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only",
-		"--set=ON_ERROR_STOP=1", "--dbname="+s.DSN(), "--command="+statements)
-	return strings.TrimSuffix(out, "\n")
+	return s.SQLIn("postgres", statements)
+}
+
+// SQLIn is SQL in another database. Each call has a connection of its own, so that nothing of a session is left.
+func (s *Server) SQLIn(database, statements string) string {
+	s.t.Helper()
+	conn, err := pgconn.Connect(s.t.Context(), "host="+s.SocketDir+" user=postgres dbname="+database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	results, err := conn.Exec(s.t.Context(), statements).ReadAll()
+	if err != nil {
+		s.t.Fatalf("%s: %v", statements, err)
+	}
+	var lines []string
+	for _, result := range results {
+		for _, row := range result.Rows {
+			lines = append(lines, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return strings.Join(lines, "\n")
 }

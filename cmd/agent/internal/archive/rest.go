@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,17 +53,30 @@ func (a *Archiver) Finish(ctx context.Context, control postgres.ControlData) (le
 	}
 	rest := &Rest{walDir: a.walDir, t: t}
 	for i, name := range names {
-		if written && i == len(names)-1 {
-			err = rest.PutOpen(ctx, open, control.Checkpoint)
-		} else {
-			err = rest.Put(ctx, name)
-		}
-		if err != nil {
+		if err := rest.within(ctx, func(ctx context.Context) error {
+			if written && i == len(names)-1 {
+				return rest.PutOpen(ctx, open, control.Checkpoint)
+			}
+			return rest.Put(ctx, name)
+		}); err != nil {
 			return names[i:], err
 		}
 	}
 	return nil, nil
 }
+
+// within gives one file some time, so that a store that doesn't respond doesn't keep the pod from ending, and a slow one is given all files.
+func (r *Rest) within(ctx context.Context, put func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fileTime)
+	defer cancel()
+	err := put(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the store takes too long: %w", err)
+	}
+	return err
+}
+
+const fileTime = 20 * time.Second
 
 // Wanted lists the files that the server still wanted to be archived, as Ready does, but for those that an Archiver would take for
 // archived without a push.

@@ -43,8 +43,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 // sql runs statements in the application's database.
 func (b *bed) sql(t *testing.T, statements string) string {
 	t.Helper()
-	return b.Server.Run(t, "psql", "--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1",
-		"--dbname=host="+b.SocketDir+" user=postgres dbname=shop", "--command="+statements)
+	return b.SQLIn("shop", statements)
 }
 
 func (b *bed) look(t *testing.T, assertions ...agentapi.DrillAssertion) agentapi.DrillResult {

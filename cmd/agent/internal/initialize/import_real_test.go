@@ -267,7 +267,7 @@ func TestAnImportRefusesASourceThatItCannotRead(t *testing.T) {
 	f := newForeign(t)
 	f.SQL(`CREATE ROLE reader LOGIN PASSWORD 'p:a\s"s w''ord'`)
 	f.SQL("CREATE DATABASE shop")
-	f.Run(t, "psql", "--dbname=host="+f.SocketDir+" user=postgres dbname=shop", "--command=CREATE TABLE closed (n int)")
+	f.SQLIn("shop", "CREATE TABLE closed (n int)")
 	good := *f.task.Import
 	for _, c := range []struct {
 		change func(*agentapi.ImportJob)

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // after is the data directory that an init Job with this SQL leaves.
@@ -59,7 +60,7 @@ func TestSQLRunsOnceAsTheRoleOfTheApplication(t *testing.T) {
 func TestSQLOfAnybodyIsNoWayToASuperuserAndFailsForGood(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	pg := pgtest.Installed(t)[0]
-	for _, c := range []struct{ text, says string }{
+	for _, c := range subset.Some(3, []struct{ text, says string }{
 		{"RESET ROLE; RESET SESSION AUTHORIZATION;\nSET ROLE postgres", `permission denied to set role "postgres"`},
 		{"SET SESSION AUTHORIZATION postgres", "permission denied"},
 		{"CREATE TABLE t (n text);\nCOPY t FROM PROGRAM 'id'", "pg_execute_server_program"},
@@ -69,14 +70,16 @@ func TestSQLOfAnybodyIsNoWayToASuperuserAndFailsForGood(t *testing.T) {
 		{"CREATE TABLE t (n int);\n\nSELEKT 1", "line 3"},
 		{"COPY t FROM stdin;\n1\n", "needs a client"},
 		{"\\! id", "syntax error"},
-	} {
-		w, err := after(t, pg, c.text)
-		if !isFinal(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "ConfigMap c0") {
-			t.Errorf("%s: %v", c.text, err)
-		}
-		if id, err := w.Volume.Current(); id != "" {
-			t.Errorf("%s: there is a database: %s, %v", c.text, id, err)
-		}
+	}) {
+		t.Run(c.text, func(t *testing.T) {
+			w, err := after(t, pg, c.text)
+			if !isFinal(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "ConfigMap c0") {
+				t.Error(err)
+			}
+			if id, err := w.Volume.Current(); id != "" {
+				t.Errorf("there is a database: %s, %v", id, err)
+			}
+		})
 	}
 }
 

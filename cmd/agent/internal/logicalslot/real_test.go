@@ -157,7 +157,7 @@ func TestOnlySlotsThatAreOursAndUnusedAreDropped(t *testing.T) {
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
-		b.Run(t, "psql", "-XAtqw", "--dbname=host="+b.SocketDir+" user=postgres dbname=shop", "--command=SELECT pg_create_logical_replication_slot('cdc', 'pgoutput')")
+		b.SQLIn("shop", "SELECT pg_create_logical_replication_slot('cdc', 'pgoutput')")
 		if pg.Major < failoverMajor {
 			b.expect("Ready", cdc())
 		} else if got := b.expect("Conflict", cdc()); !strings.Contains(got, "ALTER_REPLICATION_SLOT cdc (FAILOVER true)") {

@@ -64,7 +64,7 @@ func TestAPersonsQueriesAreMetricsAndCanNeitherWriteNorReadMore(t *testing.T) {
 		"CREATE TABLE orders (status text, late bool DEFAULT false, placed timestamptz DEFAULT to_timestamp(1700000000)); GRANT ALL ON orders TO PUBLIC",
 		"INSERT INTO orders VALUES ('open', true), ('open', false), ('sent', false)",
 	} {
-		server.Run(t, "psql", "-XAtq", "--dbname=host="+server.SocketDir+" user=postgres dbname=shop", "--command="+statement)
+		server.SQLIn("shop", statement)
 	}
 	collection := &customqueries.Collection{}
 	if collection.Add("test", queriesOfAPerson); len(collection.Problems) > 0 {

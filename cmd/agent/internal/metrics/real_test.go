@@ -136,7 +136,7 @@ func TestTheTablesWithMostDeadRowsAreShownInEachDatabase(t *testing.T) {
 	server := pgtest.Start(t, pgtest.Options{Params: map[string]string{"autovacuum": "off"}})
 	server.SQL("CREATE DATABASE shop")
 	for _, statement := range []string{"CREATE TABLE orders AS SELECT generate_series(1, 3000) AS id", "DELETE FROM orders", "SELECT pg_stat_force_next_flush()"} {
-		server.Run(t, "psql", "-XAtq", "--dbname=host="+server.SocketDir+" user=postgres dbname=shop", "--command="+statement)
+		server.SQLIn("shop", statement)
 	}
 	await(t, Handler(newRunning(server), "", slog.Default()), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
 		`howdah_table_xid_age{datname="shop",relname="orders",schemaname="public"} `)

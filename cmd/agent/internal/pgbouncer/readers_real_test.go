@@ -16,6 +16,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // sends waits until the clients of a read-only pooler are sent to these instances, which a desk has named.
@@ -135,6 +136,7 @@ func TestReadersWithALimitWaitWhileThePrimaryDoesNotLook(t *testing.T) {
 }
 
 func TestReadersGetAnErrorWhereNoReplicaIsWithinTheLimitForLong(t *testing.T) {
+	subset.OnlyInFull(t)
 	b := newBed(t)
 	primary, first, conn := b.readers(nil)
 	primary.desk.Replicas([]routing.Replica{replica(first, 101)})
@@ -148,6 +150,7 @@ func TestReadersGetAnErrorWhereNoReplicaIsWithinTheLimitForLong(t *testing.T) {
 }
 
 func TestANewReaderInSessionModeGetsAnErrorWhereNoReplicaIsWithinTheLimit(t *testing.T) {
+	subset.OnlyInFull(t)
 	b := newBed(t)
 	primary, first, _ := b.readers(func(c *agentapi.PoolerConfig) { c.Mode = "session" })
 	primary.desk.Replicas([]routing.Replica{replica(first, 101)})
@@ -160,6 +163,7 @@ func TestANewReaderInSessionModeGetsAnErrorWhereNoReplicaIsWithinTheLimit(t *tes
 }
 
 func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
+	subset.OnlyInFull(t)
 	b := newBed(t)
 	primary, first, _ := b.readers(func(c *agentapi.PoolerConfig) { c.KnownLagOnly = false })
 	second := b.instance(2, standby(t, primary, b.port))
@@ -178,6 +182,7 @@ func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
 }
 
 func TestTheNextReaderOfAConnectionInSessionModeIsReadOnlyAndKnowsNothingOfTheOneBefore(t *testing.T) {
+	subset.OnlyInFull(t)
 	b := newBed(t)
 	_, _, before := b.readers(func(c *agentapi.PoolerConfig) { c.Mode, c.PoolSize = "session", 1 })
 	pid := func(conn *pgx.Conn) (n int) {

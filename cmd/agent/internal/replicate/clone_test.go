@@ -11,9 +11,11 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {

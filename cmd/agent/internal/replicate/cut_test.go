@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // A rewind would bring a delayed replica up to where the new primary is.
 func TestADelayedReplicaStaysLateWhenItsPrimaryIsReplaced(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {

@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // again clones a node that has a copy already, and returns how much of that was taken.
@@ -106,6 +107,7 @@ func TestACloneTakesFromItsOwnFilesWhatIsTheSame(t *testing.T) {
 }
 
 func TestACopyBecomesTheCloneWhereThereIsNoRoomForBoth(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
@@ -210,6 +212,7 @@ func TestACloneUnderWritesFromFilesOfAnotherSystemHasWhatItsSourceHas(t *testing
 }
 
 func TestACloneIsFetchedWholeFromASourceThatDoesNotLetItCompare(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
@@ -67,6 +68,7 @@ func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 }
 
 func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {

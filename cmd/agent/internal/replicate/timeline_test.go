@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAPromotionSkipsTimelinesThatAnotherMayHaveBegun(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)

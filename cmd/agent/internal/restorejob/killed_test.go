@@ -187,9 +187,9 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesThePreviousDataOrWholeData(t *testing
 			if len(all) < 12 {
 				t.Fatalf("only %d steps: %v", len(all), all)
 			}
-			if testing.Short() { // every third one, which are others the next time
-				turn := rand.IntN(3)
-				all = slices.DeleteFunc(all, func(string) bool { turn = (turn + 1) % 3; return turn > 0 })
+			if testing.Short() { // every sixth one, which are others the next time
+				turn := rand.IntN(6)
+				all = slices.DeleteFunc(all, func(string) bool { turn = (turn + 1) % 6; return turn > 0 })
 			}
 			missed := 0
 			for _, life.Death = range all {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	targetsVariable = "HOWDAH_RESTORE_TARGETS" // how many targets are tried; 6
+	targetsVariable = "HOWDAH_RESTORE_TARGETS" // how many targets are tried; 6, or 3 in short tests
 	seedVariable    = "HOWDAH_RESTORE_SEED"    // of the history and the targets
 )
 
@@ -41,7 +41,11 @@ func TestWhatIsRestoredIsWhatWasCommittedAtTheTarget(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		h := newHistory(newBed(t, pg), random)
 		h.happens()
-		for i := range number(t, targetsVariable, 6) {
+		targets := 6
+		if testing.Short() {
+			targets = 3
+		}
+		for i := range number(t, targetsVariable, targets) {
 			after := h.somewhere(i%2 == 0)
 			target, name, after := h.target(after)
 			from := h.backupBefore(target, after)

@@ -63,7 +63,7 @@ func (b *bed) login(role, password string) bool {
 // in is what psql says in another database.
 func (b *bed) in(database, statement string) string {
 	b.t.Helper()
-	return b.Run(b.t, "psql", "-XAtq", "--dbname=host="+b.SocketDir+" user=postgres dbname="+database, "--command="+statement)
+	return b.SQLIn(database, statement)
 }
 
 func role(name string, change func(*agentapi.Role)) agentapi.Role {

@@ -16,6 +16,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // newUnreplicated makes a pair whose primary has a commit that waits for its replica, which is away.
@@ -103,6 +104,7 @@ func TestAfterACrashClientsReadNothingThatAFailoverWouldUndo(t *testing.T) {
 
 // The crash of a session is one of the server: PostgreSQL would recover by itself, and let clients in at once.
 func TestAfterTheCrashOfASessionClientsReadNothingThatAFailoverWouldUndo(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := newUnreplicated(t)

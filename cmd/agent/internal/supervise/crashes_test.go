@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // killFirst kills the postmaster of the first of two, once the second may take over. Until the Lease says that it is a member
@@ -27,6 +28,7 @@ func (c *pair) killFirst() (pid int) {
 }
 
 func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

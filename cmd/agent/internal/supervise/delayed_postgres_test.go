@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 const slotsOfReplicas = "SELECT count(*)::text FROM pg_replication_slots WHERE slot_type = 'physical'"
@@ -69,6 +70,7 @@ func TestADelayedReplicaReplaysLateAndNeverLeads(t *testing.T) {
 
 // A copy of a delayed replica is level with its primary, and follows at once until it is: without a slot, as there is none for it.
 func TestADelayedReplicaIsLateAgainAfterItWasCloned(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

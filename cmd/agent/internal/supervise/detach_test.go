@@ -9,6 +9,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // position asks the replica how far it is, as a candidate does: again, where a busy machine took longer than a question may.
@@ -24,6 +25,7 @@ func (c *pair) position(request agentapi.PositionRequest) (position agentapi.Pos
 
 // What somebody takes the lease by must stay true: the previous primary may not know yet that it is none.
 func TestAReplicaThatSaysHowFarItIsReceivesNoMoreWAL(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func (p *pod) fault(token, fault string) agentapi.FaultStatus {
@@ -27,6 +28,7 @@ func (p *pod) awaitFault(token string) {
 }
 
 func TestAPostmasterIsKilledOrFrozenOnceForEachDrillAndComesBack(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // prefer tells both what people want.
@@ -55,6 +56,7 @@ func TestAFencedPrimaryHandsOverAndStaysStopped(t *testing.T) {
 }
 
 func TestAFencedReplicaIsStoppedInOrder(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

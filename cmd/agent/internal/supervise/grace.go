@@ -13,6 +13,8 @@ const (
 	exitMargin = time.Second
 	// leaveTime is how long the lease may take to be given up when the pod ends.
 	leaveTime = 10 * time.Second
+	// unknownFinish is how long the rest of the WAL may take in a grace period whose length is unknown.
+	unknownFinish = time.Minute
 )
 
 // gracePeriod is the time that the pod has to end, from SIGTERM on.
@@ -54,6 +56,14 @@ func (g *gracePeriod) rest() time.Duration {
 		return leaveTime
 	}
 	return max(g.left()-2*stopMargin, g.left()/2)
+}
+
+// finish is how long the rest of the WAL may take to be archived; the lease is given up meanwhile.
+func (g *gracePeriod) finish() time.Duration {
+	if g.length == 0 {
+		return unknownFinish
+	}
+	return g.left() / 2
 }
 
 // leave is how long the lease may take to be given up.

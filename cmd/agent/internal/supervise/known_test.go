@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestTheVolumeSaysWhatItKnowsOfTheData(t *testing.T) {
@@ -36,6 +37,7 @@ func TestTheVolumeSaysWhatItKnowsOfTheData(t *testing.T) {
 }
 
 func TestTheLeaseSaysHowFarPrimaryAndReplicaAreAtLeast(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

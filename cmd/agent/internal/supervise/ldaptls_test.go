@@ -11,10 +11,12 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // TestRolesLogInAtADirectoryOverTLS whose CA comes and changes without a restart: a server process reads it when a client logs in.
 func TestRolesLogInAtADirectoryOverTLS(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t) // images have no slapd
 	t.Parallel()
 	p := newPod(t)

@@ -9,9 +9,11 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAPrimaryThatEndsAfterAllItsReplicasTellsClientsSo(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

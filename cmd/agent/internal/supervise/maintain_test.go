@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // asks makes the generation one that asks for maintenance, as an upgrade's does.
@@ -78,6 +79,7 @@ func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
 }
 
 func TestWhatMaintenanceCannotDoIsSaidAndKept(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)

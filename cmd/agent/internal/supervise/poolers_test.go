@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // answers to a pooler that asks again and again, until one is as it should be.
@@ -78,6 +79,7 @@ func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
 }
 
 func TestASwitchoverIsTakenBackWhereAPoolerAsksForThatAndItsTransactionsDontEnd(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // awaitReinit waits until a requested clone has come to this state.
@@ -29,6 +30,7 @@ func (p *pod) reinit(token string) agentapi.ReinitStatus {
 }
 
 func TestAReplicaIsClonedAgainOnRequestOnceForEachToken(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
@@ -78,6 +80,7 @@ func TestARequestedCloneGoesOnAfterTheAgentWasEnded(t *testing.T) {
 }
 
 func TestAPrimaryIsNotClonedOnRequest(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

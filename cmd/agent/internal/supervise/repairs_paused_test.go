@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // pauseRepairs tells both that repairs are paused for an hour, or no more.
@@ -41,6 +42,7 @@ func (p *pod) killForGood() {
 }
 
 func TestAReplicaThatEndedIsNotStartedAgainWhileRepairsArePaused(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
@@ -84,6 +86,7 @@ func TestAPrimaryThatEndedWhileRepairsArePausedIsReplacedAndNotRewound(t *testin
 }
 
 func TestAPrimaryKeepsTheLeaseWhileRepairsAndFailoverArePaused(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

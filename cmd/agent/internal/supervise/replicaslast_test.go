@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // control is that of the copy that a pod runs last.
@@ -73,6 +74,7 @@ func TestAReplicaThatEndsLastHasEverythingAndLeadsBack(t *testing.T) {
 
 // What a replica has yet to replay delays an end by no more than the limit that it is told.
 func TestAReplicaThatHasMuchToReplayDoesNotEndMuchLater(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

@@ -13,12 +13,13 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // The volume of a primary is put back to a moment since its last checkpoint, of which the Lease tells, while it holds the lease.
 func TestAPrimaryWhoseVolumeWasPutBackGivesTheLeaseToWhoHasWhatItLost(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
-	for name, synchronous := range map[string]*agentapi.Synchronous{"synchronous": {Number: 1, Required: true}, "asynchronous": nil} {
+	for name, synchronous := range subset.Of(1, map[string]*agentapi.Synchronous{"synchronous": {Number: 1, Required: true}, "asynchronous": nil}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			two, _ := newPair(t)

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // synchronous has commits of a pair wait for the other one.
@@ -78,6 +79,7 @@ func (d *slowDisk) beat() error {
 }
 
 func TestAReplicaWhoseDiskHangsIsNoMember(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	disk := &slowDisk{}

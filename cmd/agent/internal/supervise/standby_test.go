@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // A replica may be cloned or restarted while parameters are being lowered, of which its primary still has more: PostgreSQL refuses to
@@ -31,6 +32,7 @@ func TestAReplicaStartsWithAsMuchAsItsPrimaryHas(t *testing.T) {
 // TestAReplicaThatHasPausedForWantOfAParameterIsRestartedWithAsMuch: the WAL is that of a server which nobody has configured, as after an
 // upgrade that has failed, when pg_upgrade has started one with more locks on the data. Such a replica can't be promoted.
 func TestAReplicaThatHasPausedForWantOfAParameterIsRestartedWithAsMuch(t *testing.T) {
+	subset.OnlyInFull(t)
 	t.Parallel()
 	two, _ := newPair(t)
 	two.run()

@@ -46,7 +46,7 @@ func finishArchive(s *server) {
 		s.Log.Warn("whether all WAL is archived is not known", "state", control.State, "error", err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.grace.leave()/2)
+	ctx, cancel := context.WithTimeout(context.Background(), s.grace.finish())
 	defer cancel()
 	how := agentapi.Shutdown{Instance: s.Pod, DataGeneration: s.copy.generation.DataGeneration()}
 	if how.Unarchived, err = s.archiver.Finish(ctx, control); err != nil {

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // byWord is a pair whose primary is to keep its lease by the word of the other, where these pods get datagrams.
@@ -117,6 +118,7 @@ func (c *pair) awaitRenewal(renewal string, silent ...string) {
 }
 
 func TestAPrimaryWhoseMemberAnswersDoesNotRenewItsLease(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := byWord(t, "shop-0", "shop-1")

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // ordered is a database whose indexes and partitions follow collations of an older ICU, one of today's, and one that no image has.
@@ -33,6 +34,7 @@ var ordered = []string{
 }
 
 func TestTheCheckNamesWhatTheNewImageSortsInAnotherOrder(t *testing.T) {
+	subset.OnlyInFull(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		server := pgtest.Start(t, pgtest.Options{Major: pg.Major})
 		for _, statement := range ordered {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAClusterSleepsAndWakesWhereItWas(t *testing.T) {
@@ -62,6 +64,7 @@ func TestASleepingClusterWakesForItsLastBackup(t *testing.T) {
 }
 
 func TestANewClusterMayBeginAsleep(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Hibernate = true })
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated)

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func orphaned(c *v1alpha1.PostgresCluster) {
@@ -60,6 +61,7 @@ func (l *lab) owners(shop *v1alpha1.PostgresCluster) map[types.UID]int {
 
 // TestADatabaseIsReleasedAndTakenOverWithoutARestart with each write the last of its process, with the rights of the account alone.
 func TestADatabaseIsReleasedAndTakenOverWithoutARestart(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	l.agent, l.account = workload.Agent{Image: "registry.local/howdah/agent:1"}, apiserver.As(t, "db-controller")
 	l.create(repository(l.ns))

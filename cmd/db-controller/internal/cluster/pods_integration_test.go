@@ -19,6 +19,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // sidecars is spec.pods with some of everything.
@@ -61,6 +62,7 @@ func containersOf(pod *corev1.Pod) (names []string) {
 }
 
 func TestSpecPodsReachesReplicasFirstAndGoesAgain(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	l.bound()
 	shop := l.shop(three)
@@ -151,6 +153,7 @@ func TestAChangeOfSpecPodsWaitsForTheMaintenanceWindow(t *testing.T) {
 }
 
 func TestTheInitJobHasTheLabelsOfTheClusterAndFollowsThem(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.initializing()
 	job := &batchv1.Job{}

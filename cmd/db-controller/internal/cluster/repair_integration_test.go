@@ -12,9 +12,11 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAPauseOfRepairsIsShownWithWhatItHoldsBackAndEndsByItself(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)

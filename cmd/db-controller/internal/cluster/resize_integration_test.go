@@ -18,6 +18,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // runResize is what kubelet says of a pod's resources: that the container has them, or why it can't.
@@ -57,6 +58,7 @@ func resources(cpu, memory string) v1alpha1.Resources {
 
 // TestMoreMemoryReachesRunningPods with each write the last of its process.
 func TestMoreMemoryReachesRunningPods(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	l.patience *= 4
 	l.node()

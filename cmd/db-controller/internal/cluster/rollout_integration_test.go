@@ -9,10 +9,12 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // TestAnImageReachesCanariesFirstAndThenOneClusterAfterTheOther has a controller restarted while clusters wait.
 func TestAnImageReachesCanariesFirstAndThenOneClusterAfterTheOther(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	l.stop()
 	l.rollouts = rollout.Settings{MaxConcurrent: 1}

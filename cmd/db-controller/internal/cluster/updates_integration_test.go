@@ -15,6 +15,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // newSuite is another one, whose image of PostgreSQL 17 has this name.
@@ -145,6 +146,7 @@ func TestAnAutomaticUpdateInWhichAReplicaDoesNotComeUpIsTakenBackAndNotTriedAgai
 }
 
 func TestAnAutomaticUpdateWhoseTrialFailsReachesNobodyUntilAPersonNamesTheImage(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.shop(updated)
 	l.awaitReplicated(shop)
@@ -170,6 +172,7 @@ func TestAnAutomaticUpdateWhoseTrialFailsReachesNobodyUntilAPersonNamesTheImage(
 }
 
 func TestAnAutomaticUpdateCanBeStoppedOnItsWay(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.shop(updated)
 	l.awaitReplicated(shop)

@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // planned is a cluster of some instances on 1Gi, of which a tenth is used, with a plan to move to 512Mi of another class.
@@ -84,6 +85,7 @@ func TestInstancesMoveToOtherVolumesWhereverTheControllerDies(t *testing.T) {
 }
 
 func TestAnInstanceStaysOnItsVolumeWhenThePrimaryIsLostBeforeItHasLeft(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t)
 	shop := l.planned(3)
 	l.kube.set(func(s *standIn) {

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/test/testkit/buckettest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func keptLogins() []backup.Secret {
@@ -128,6 +129,7 @@ func TestARestoreTakesOfARecordWhatAPersonAccepts(t *testing.T) {
 
 // TestLoginsAreThereBeforeTheVolumeIsAskedFor crashes the controller at each new word of the Restore until then.
 func TestLoginsAreThereBeforeTheVolumeIsAskedFor(t *testing.T) {
+	subset.OnlyInFull(t)
 	l := newLab(t, encrypted)
 	l.store = buckettest.WithLogins(t, keptLogins(), 4)
 	restore := l.fromBucket("", nil)
