@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +62,8 @@ func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow
 }
 
 // markUsed writes to the claims that instances are about to use, so that each is another version from then on. A db-controller that was held up after
-// it had decided to delete one that no instance used may delete only the version that it saw: see storage.Steps.ReleaseRemoved.
+// it had decided to delete one that no instance used may delete only the version that it saw: see storage.Steps.ReleaseRemoved. Once for each state of
+// the StatefulSet is enough, so that a process which dies after each write gets further.
 func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int) error {
 	used := o.Reach()
 	switch set := o.StatefulSet(); {
@@ -72,18 +72,27 @@ func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int)
 	case !o.HasRun():
 		return nil // no instance was ever removed
 	}
+	state := stateOfSet(o)
 	for ordinal := used; ordinal < replicas; ordinal++ {
 		claim := o.Claim(ordinal)
-		if claim == nil {
+		if claim == nil || claim.Annotations[component.AnnotationUsedFor] == state {
 			continue
 		}
 		marked := claim.DeepCopy()
-		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, component.AnnotationUsedSince, o.Now.UTC().Format(time.RFC3339Nano))
+		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, component.AnnotationUsedFor, state)
 		if err := s.Client.Patch(ctx, marked, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("mark PersistentVolumeClaim %s as used: %w", claim.Name, err)
 		}
 	}
 	return nil
+}
+
+// stateOfSet is another one after each change of the StatefulSet, so also after each removal of instances.
+func stateOfSet(o *observed.Cluster) string {
+	if set := o.StatefulSet(); set != nil {
+		return fmt.Sprintf("%s/%d", set.UID, set.Generation)
+	}
+	return fmt.Sprintf("none/%d", o.Cluster.Generation)
 }
 
 // RefreshConfig tells the agents which configuration to apply. A change of an annotation also has kubelet bring the

@@ -60,8 +60,18 @@ func TestAClaimBecomesAnotherVersionBeforeAnInstanceUsesIt(t *testing.T) {
 			t.Errorf("%s: wrote %v, %+v", name, server.wrote, outcome)
 		}
 		seen := claim.ResourceVersion
+		if c.want != nil { // the process has died before it wrote the StatefulSet: the next one gets further
+			if err := server.Get(t.Context(), client.ObjectKeyFromObject(claim), o.Claim(2)); err != nil {
+				t.Fatal(err)
+			}
+			server.wrote = nil
+			(&Steps{Applier: &apply.Applier{Client: server}}).EnsureStatefulSet(t.Context(), o)
+			if slices.Contains(server.wrote, claim.Name) {
+				t.Errorf("%s: the next process wrote %v", name, server.wrote)
+			}
+		}
 		if err := server.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil || (claim.ResourceVersion == seen) != (c.want == nil) ||
-			(claim.Annotations[component.AnnotationUsedSince] == "") != (c.want == nil) {
+			(claim.Annotations[component.AnnotationUsedFor] == "") != (c.want == nil) {
 			t.Errorf("%s: %v, %+v", name, err, claim.ObjectMeta)
 		}
 	}

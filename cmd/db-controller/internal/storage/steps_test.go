@@ -163,7 +163,7 @@ func TestAVolumeThatIsUsedAgainSinceItWasSeenIsNotDeleted(t *testing.T) {
 		}
 		if used {
 			later := claim.DeepCopy()
-			metav1.SetMetaDataAnnotation(&later.ObjectMeta, component.AnnotationUsedSince, "now")
+			metav1.SetMetaDataAnnotation(&later.ObjectMeta, component.AnnotationUsedFor, "now")
 			if err := api.Update(t.Context(), later); err != nil {
 				t.Fatal(err)
 			}
