@@ -76,7 +76,7 @@ func stages(full bool) []*stage {
 		},
 		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
-			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce(full), short: !full, timeout: time.Hour, env: clusterEnv()}),
+			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce, short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
 	if !usersCluster() {
@@ -96,14 +96,8 @@ func stages(full bool) []*stage {
 // waiting is how many tests may run at a time that wait for servers more than they compute.
 const waiting = 3
 
-// clustersAtOnce is how many end-to-end tests may. With four at work on two processors an idle cluster has news, so `make test-full`, which
-// looks at one, has fewer.
-func clustersAtOnce(full bool) int {
-	if full {
-		return 3
-	}
-	return 4
-}
+// clustersAtOnce is how many end-to-end tests may. With four at work on two processors an idle cluster has news, and waits take longer.
+const clustersAtOnce = 3
 
 // concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
 // others' don't, because that takes a build of its own and several times as long.

@@ -51,7 +51,7 @@ func (v variant) stage() *stage {
 			}
 			return goTests(ctx, t, goSuite{
 				name: name, tags: "e2e", packages: []string{"./test/e2e"}, run: "^(" + strings.Join(basics, "|") + ")$",
-				parallel: clustersAtOnce(false), short: true, timeout: time.Hour, env: env,
+				parallel: clustersAtOnce, short: true, timeout: time.Hour, env: env,
 			})
 		},
 	}

@@ -19,7 +19,7 @@ import (
 
 const (
 	interval = 250 * time.Millisecond
-	patience = 6 * time.Minute // generous: the machine may be busy
+	patience = 15 * time.Minute // generous: the machine may be busy
 )
 
 // Await polls the object until done says so; what says what is awaited.
