@@ -276,6 +276,7 @@ func (b *bed) clonedWithOwnFiles(cluster *v1alpha1.PostgresCluster) {
 }
 
 func TestAReplicatedClusterIsUpgradedAndRestored(t *testing.T) {
+	onlyInFull(t, "the quickstart upgrades and restores")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(15)

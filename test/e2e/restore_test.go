@@ -28,6 +28,7 @@ func (b *bed) restoreOf(name string, target *v1alpha1.RestoreTarget) *v1alpha1.R
 const sum = "SELECT count(*) || ' ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM t"
 
 func TestRestoresReachTheirTargets(t *testing.T) {
+	onlyInFull(t, "the agent's own tests restore to every kind of target")
 	t.Parallel()
 	for _, version := range versionsToTry() {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {

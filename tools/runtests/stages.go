@@ -96,8 +96,8 @@ func stages(full bool) []*stage {
 // waiting is how many tests may run at a time that wait for servers more than they compute.
 const waiting = 3
 
-// clustersAtOnce is how many end-to-end tests may. With four at work on two processors an idle cluster has news, and waits take longer.
-const clustersAtOnce = 3
+// clustersAtOnce is how many end-to-end tests may. With more at work on two processors an idle cluster has news, and waits take longer.
+const clustersAtOnce = 2
 
 // concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
 // others' don't, because that takes a build of its own and several times as long.
