@@ -38,6 +38,7 @@ func (s *server) stop() error {
 // finishArchive archives what the server had to end without, and says what only the volume has. Where all instances end at once, nobody else has
 // it, and whoever deletes the cluster has to know. The lease is given up meanwhile.
 func finishArchive(s *server) {
+	s.election.Leave()
 	if s.as != primaryMode || s.latest.config().Archive == nil {
 		return
 	}

@@ -29,7 +29,7 @@ const LabelClusterUID = "howdah.dev/cluster-uid"
 // LabelRetainedFrom is on a volume that was left behind by the deletion of the cluster that it names.
 const LabelRetainedFrom = "howdah.dev/retained-from"
 
-// AnnotationUsedFor on a volume is the state of the StatefulSet from which an instance was last about to be started on it.
+// AnnotationUsedFor on a volume is the state of the cluster in which an instance was last about to be started on it.
 const AnnotationUsedFor = "howdah.dev/used-for"
 
 // LabelRetainedReason is on a volume that was left behind: why, as a word that kubectl get can show; AnnotationRetainedMessage says it in a sentence.

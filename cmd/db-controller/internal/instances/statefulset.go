@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +64,7 @@ func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow
 
 // markUsed writes to the claims that instances are about to use, so that each is another version from then on. A db-controller that was held up after
 // it had decided to delete one that no instance used may delete only the version that it saw: see storage.Steps.ReleaseRemoved. Once for each state of
-// the StatefulSet is enough, so that a process which dies after each write gets further.
+// the cluster is enough, so that a process which dies after each write gets further.
 func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int) error {
 	used := o.Reach()
 	switch set := o.StatefulSet(); {
@@ -72,7 +73,7 @@ func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int)
 	case !o.HasRun():
 		return nil // no instance was ever removed
 	}
-	state := stateOfSet(o)
+	state := wantedBy(o)
 	for ordinal := used; ordinal < replicas; ordinal++ {
 		claim := o.Claim(ordinal)
 		if claim == nil || claim.Annotations[component.AnnotationUsedFor] == state {
@@ -87,12 +88,17 @@ func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int)
 	return nil
 }
 
-// stateOfSet is another one after each change of the StatefulSet, so also after each removal of instances.
-func stateOfSet(o *observed.Cluster) string {
-	if set := o.StatefulSet(); set != nil {
-		return fmt.Sprintf("%s/%d", set.UID, set.Generation)
+// wantedBy is another text after each change of how many instances are wanted, and of the StatefulSet. An instance may be removed again before the
+// StatefulSet had it.
+func wantedBy(o *observed.Cluster) string {
+	text := fmt.Sprintf("generation %d", o.Cluster.Generation)
+	if applied := o.Cluster.Status.AppliedReplicas(); applied != nil {
+		text += " at " + applied.Since.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("none/%d", o.Cluster.Generation)
+	if set := o.StatefulSet(); set != nil {
+		text += fmt.Sprintf(" of %s/%d", set.UID, set.Generation)
+	}
+	return text
 }
 
 // RefreshConfig tells the agents which configuration to apply. A change of an annotation also has kubelet bring the

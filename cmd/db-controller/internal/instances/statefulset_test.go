@@ -69,6 +69,10 @@ func TestAClaimBecomesAnotherVersionBeforeAnInstanceUsesIt(t *testing.T) {
 			if slices.Contains(server.wrote, claim.Name) {
 				t.Errorf("%s: the next process wrote %v", name, server.wrote)
 			}
+			o.Cluster.Generation += 2 // the instance was removed and added again
+			if (&Steps{Applier: &apply.Applier{Client: server}}).EnsureStatefulSet(t.Context(), o); !slices.Contains(server.wrote, claim.Name) {
+				t.Errorf("%s: an instance that was added again wrote %v", name, server.wrote)
+			}
 		}
 		if err := server.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil || (claim.ResourceVersion == seen) != (c.want == nil) ||
 			(claim.Annotations[component.AnnotationUsedFor] == "") != (c.want == nil) {
