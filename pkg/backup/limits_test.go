@@ -218,13 +218,17 @@ func TestPacksMayStandAnywhereInAHeader(t *testing.T) {
 // A store that says it took a manifest and has something else is found out before the backup counts.
 type forgetful struct {
 	objstore.Store
-	keep func(body []byte) int // of a manifest; what follows are zeroes
+	keep func(body []byte) int // of a manifest; no byte that follows is what it was
 }
 
 func (s forgetful) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
 	if strings.HasSuffix(key, "manifest.zst") {
 		n := s.keep(body)
-		body, opts.CRC32C = append(body[:n:n], make([]byte, len(body)-n)...), nil
+		damaged := bytes.Clone(body)
+		for i := n; i < len(damaged); i++ {
+			damaged[i] ^= 0xff
+		}
+		body, opts.CRC32C = damaged, nil
 	}
 	return s.Store.Put(ctx, key, body, opts)
 }
