@@ -121,10 +121,12 @@ func TestTheAgentsUserComesOverTheSocketAsTheRoleOfQueriesForMetrics(t *testing.
 	}
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		s := pgtest.Start(t, pgtest.Options{Major: pg.Major, HBA: hba, Params: map[string]string{"ident_file": ident}})
-		s.SQL("CREATE ROLE howdah_monitor LOGIN; CREATE ROLE howdah_backup LOGIN")
 		as := func(role, sql string) (string, error) {
 			out, err := s.Command(t.Context(), t, "psql", "-XAtw", "--dbname=host="+s.SocketDir+" dbname=template1 user="+role, "--command="+sql).CombinedOutput()
 			return strings.TrimSpace(string(out)), err
+		}
+		if got, err := as("postgres", "CREATE ROLE howdah_monitor LOGIN; CREATE ROLE howdah_backup LOGIN"); err != nil {
+			t.Fatalf("%s %v", got, err)
 		}
 		if got, err := as(postgres.RoleMonitor, "SELECT session_user"); err != nil || got != postgres.RoleMonitor {
 			t.Errorf("%s %v", got, err)

@@ -71,11 +71,7 @@ func TestAKilledPostmasterComesBack(t *testing.T) {
 	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	p.await("come back", func() bool { return p.cameBack(before) })
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	// Another instance may have been given the clients meanwhile, and this one must not take them back on its own.
 	p.await("be where clients are sent", p.public.ready)
 	if p.public.yielded() == 0 {
@@ -108,15 +104,15 @@ func TestAServerThatDoesNotStopIsStoppedBeforeTheGraceEnds(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
-	p.grace = 8 * time.Second
+	p.grace = 15 * time.Second
 	p.run()
 	// A stopped process does not end by itself.
 	if err := syscall.Kill(p.checkpointer(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err := p.terminate(15 * time.Second)
-	if took := time.Since(began); took > 8*time.Second || err == nil {
+	err := p.terminate(time.Minute)
+	if took := time.Since(began); took > p.grace || err == nil {
 		t.Errorf("it took %v and ended with %v", took, err)
 	}
 }
