@@ -1,6 +1,8 @@
 package bucket
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"howdah.dev/howdah/pkg/backup/layout"
@@ -38,6 +40,19 @@ func TestEveryCaseOfTheTableIsReadFromABucket(t *testing.T) {
 			if v.Code == pitr.Reachable && v.Candidate.Reach.Backup.ID != c.Want.Backup {
 				t.Errorf("the backup is %+v", v.Candidate.Reach.Backup)
 			}
+			namesDamaged(t, &c, v)
 		})
+	}
+}
+
+// namesDamaged: where no backup was found, one that can't be read may be the one that is missed.
+func namesDamaged(t *testing.T, c *pitrtest.Case, v pitr.Verdict) {
+	t.Helper()
+	for _, l := range c.Lineages {
+		for _, id := range l.Damaged {
+			if !slices.ContainsFunc(v.Damaged, func(why string) bool { return strings.Contains(why, layout.ManifestKey(l.Name, id)) }) {
+				t.Errorf("backup %s can't be read, and nobody is told: %q", id, v.Damaged)
+			}
+		}
 	}
 }

@@ -142,6 +142,8 @@ func faults() []Case {
 	return []Case{
 		{Name: "a backup that was taken on an abandoned timeline is passed over",
 			Lineages: failedOver(backup("stray", 1, 6)), Want: toTheEnd("before", 2, 9)},
+		{Name: "a new timeline goes before the one that it left, though that has later WAL and a backup there",
+			Lineages: []Lineage{lineage(First, backup("before", 1, 2), wal(1, 2, 14), backup("stray", 1, 10), wal(2, 5, 7), history(2, left(1, 5)))}, Want: toTheEnd("before", 2, 7)},
 		{Name: "a restore point that is archived on two timelines counts once",
 			Lineages: failedOver(point("p", 1, 5, 0x200), point("p", 2, 5, 0x200)), Target: pitr.Target{RestorePoint: "p"}, Want: reaches("before", 2, 9)},
 		{Name: "a newer timeline whose history is missing is named",
