@@ -188,15 +188,19 @@ func TestABrokenTimelineHistoryIsRefused(t *testing.T) {
 }
 
 func FuzzParseTimelineHistory(f *testing.F) {
-	f.Add([]byte(historyOf3))
+	for _, content := range []string{historyOf3, "9\t0/1\tits own", "12\t0/1\ta later one", "0\t0/1\tnone", "2\t0/1\tx\n1\t0/2\ty"} {
+		f.Add([]byte(content))
+	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		var h TimelineHistory
 		var err error
 		heaptest.AtMost(t, 1<<20, 64, len(content), func() { h, err = ParseTimelineHistory(9, content) })
+		last := uint32(0)
 		for _, a := range h.Ancestors {
-			if err != nil || a.Timeline == 0 || a.Timeline >= 9 {
+			if err != nil || a.Timeline <= last || a.Timeline >= 9 {
 				t.Errorf("%+v, %v", h, err)
 			}
+			last = a.Timeline
 		}
 	})
 }
