@@ -65,12 +65,7 @@ func TestACertificateOfOnesOwnIsRenewedWhileRowsAreWritten(t *testing.T) {
 		return c.Reason == v1alpha1.ReasonCurrent && c.Message != before && strings.Contains(c.Message, "Secret company")
 	})
 	check()
-	b.Merge(cluster, `{"spec":{"switchover":{"token":"once"}}}`)
-	b.Await(cluster, "the switchover", func() bool {
-		done := cluster.Status.Switchover
-		return done != nil && done.Token == "once" && done.State == v1alpha1.SwitchoverDone
-	})
-	b.awaitInstances(cluster, 2)
+	b.switchOver(cluster, "once")
 	check()
 	w.judge()
 }

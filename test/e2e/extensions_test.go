@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -38,9 +39,15 @@ func (b *bed) loadImage(name string, files map[string]string) {
 		b.Must(err)
 	}
 	b.Must(w.Close())
-	packed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	b.loadLayer(name, empty.Image, layer.Bytes())
+}
+
+// loadLayer puts an image with one more layer, a tar file, on every node.
+func (b *bed) loadLayer(name string, base v1.Image, layer []byte) {
+	b.Helper()
+	packed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
 	b.Must(err)
-	image, err := mutate.AppendLayers(empty.Image, packed)
+	image, err := mutate.AppendLayers(base, packed)
 	b.Must(err)
 	folder := b.TempDir()
 	written, err := layout.Write(filepath.Join(folder, "image"), empty.Index)
@@ -48,7 +55,7 @@ func (b *bed) loadImage(name string, files map[string]string) {
 	b.Must(written.AppendImage(image, layout.WithAnnotations(map[string]string{"io.containerd.image.name": name})))
 	archive, err := os.Create(filepath.Join(folder, "image.tar"))
 	b.Must(err)
-	w = tar.NewWriter(archive)
+	w := tar.NewWriter(archive)
 	b.Must(w.AddFS(os.DirFS(filepath.Join(folder, "image"))))
 	b.Must(w.Close())
 	b.Must(archive.Close())

@@ -107,7 +107,7 @@ func (b *bed) switchOver(cluster *v1alpha1.PostgresCluster, token string) {
 		s := cluster.Status.Switchover
 		return s != nil && s.Token == token && s.State == v1alpha1.SwitchoverDone
 	})
-	b.awaitInstances(cluster, 3)
+	b.awaitInstances(cluster, int(cluster.Spec.Instances))
 }
 
 // pooled makes a cluster of three with a pooler in front.

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,87 +14,15 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/slapdtest"
 )
-
-// A directory in which only cn=reader may search, and everybody may try their own password.
-const (
-	directoryConf = `include /etc/ldap/schema/core.schema
-include /etc/ldap/schema/cosine.schema
-include /etc/ldap/schema/inetorgperson.schema
-modulepath /usr/lib/ldap
-moduleload back_mdb
-pidfile %[1]s/pid
-database mdb
-suffix dc=example
-directory %[1]s/data
-%[2]s
-access to attrs=userPassword by anonymous auth
-access to * by dn.exact=cn=reader,dc=example read by * auth
-`
-	directoryEntries = `dn: dc=example
-objectClass: domain
-dc: example
-
-dn: cn=reader,dc=example
-objectClass: organizationalRole
-objectClass: simpleSecurityObject
-cn: reader
-userPassword: rea"der, geheim
-
-dn: uid=alice,dc=example
-objectClass: inetOrgPerson
-uid: alice
-cn: Alice
-sn: Example
-userPassword: wonderland
-`
-)
-
-// startDirectory starts slapd with more settings, for addresses of this scheme.
-func startDirectory(t *testing.T, p *pod, scheme, more string) (port int) {
-	t.Helper()
-	slapd, err := exec.LookPath("/usr/sbin/slapd")
-	if err != nil {
-		t.Fatalf("test/debian-packages slapd installs what this test needs: %v", err)
-	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	conf := filepath.Join(dir, "slapd.conf")
-	p.write(conf, fmt.Sprintf(directoryConf, dir, more))
-	load := exec.CommandContext(t.Context(), slapd, "-Tadd", "-f", conf)
-	load.Stdin = strings.NewReader(directoryEntries)
-	if out, err := load.CombinedOutput(); err != nil {
-		t.Fatalf("load the directory: %v: %s", err, out)
-	}
-	port = pgtest.Port(t)
-	address := fmt.Sprintf("localhost:%d", port)
-	server := exec.Command(slapd, "-d", "0", "-f", conf, "-h", scheme+"://"+address)
-	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	p.await("reach the directory", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return port
-}
 
 func TestRolesLogInByLdapWithThePasswordOfASearcherThatIsNowhereElse(t *testing.T) {
 	pgtest.OneVersionIsEnough(t) // images have no slapd
 	t.Parallel()
 	p := newPod(t)
 	p.RolesFile = filepath.Join(t.TempDir(), "roles.json")
-	directory := startDirectory(t, p, "ldap", "")
+	directory := slapdtest.Start(t, "ldap", "localhost", "")
 	p.run()
 	pid := p.pid()
 	config := p.config
@@ -136,7 +62,7 @@ func TestRolesLogInByLdapWithThePasswordOfASearcherThatIsNowhereElse(t *testing.
 	if comesIn("alice", "wonderland", "") {
 		t.Error("alice came in, although the server has a wrong password for the directory")
 	}
-	know(`rea"der, geheim`)
+	know(slapdtest.ReaderPassword)
 	p.await("let alice in when the Secret is right", func() bool { return comesIn("alice", "wonderland", "") })
 	if comesIn("alice", "looking-glass", "") {
 		t.Error("alice came in with a wrong password")

@@ -11,6 +11,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/slapdtest"
 	"howdah.dev/howdah/test/testkit/subset"
 )
 
@@ -27,8 +28,8 @@ func TestRolesLogInAtADirectoryOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, ca := company.issue(t, "directory", machine)
-	files := fmt.Sprintf("tlscertificatefile %[1]s/tls.crt\ntlscertificatekeyfile %[1]s/tls.key\ntlscacertificatefile %[1]s/ca.crt", company.dir)
-	overTLS, starting := startDirectory(t, p, "ldaps", files), startDirectory(t, p, "ldap", files)
+	files := slapdtest.TLS(company.dir)
+	overTLS, starting := slapdtest.Start(t, "ldaps", "localhost", files), slapdtest.Start(t, "ldap", "localhost", files)
 	p.run()
 	pid := p.pid()
 	config := p.config
