@@ -36,15 +36,21 @@ func (p *Place) Bucket() objstore.Store { return p.BucketOf("repo") }
 // BucketOf opens what a repository writes to, as it lies there, encrypted or not.
 func (p *Place) BucketOf(repository string) objstore.Store {
 	p.Helper()
+	store, err := open.Plain(p.Context(), p.ConfigOf(repository))
+	p.Must(err)
+	return store
+}
+
+// ConfigOf says where a repository is that MakeRepository makes.
+func (p *Place) ConfigOf(repository string) objstore.Config {
+	p.Helper()
 	authority, err := os.ReadFile(p.Store["S3_CA_FILE"])
 	p.Must(err)
-	store, err := open.Plain(p.Context(), objstore.Config{
+	return objstore.Config{
 		Driver: objstore.DriverMinIO, Endpoint: p.Store["S3_ENDPOINT"], Bucket: p.Store["S3_BUCKET"],
 		Prefix: p.Namespace + "/" + repository, CABundle: string(authority), PathStyle: true,
 		Credentials: &objstore.Credentials{AccessKeyID: p.Store["AWS_ACCESS_KEY_ID"], SecretAccessKey: p.Store["AWS_SECRET_ACCESS_KEY"]},
-	})
-	p.Must(err)
-	return store
+	}
 }
 
 // NewCluster describes a cluster that archives to `repo`.

@@ -28,7 +28,7 @@ func Make(t testing.TB, config objstore.Config) (*Raw, bool) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(config.CABundle))
 	client, err := minio.New(strings.TrimPrefix(config.Endpoint, "https://"), &minio.Options{
-		Creds: credentials.NewEnvAWS(), Secure: true, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+		Creds: login(config), Secure: true, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
 	})
 	if err == nil {
 		err = client.MakeBucket(t.Context(), config.Bucket, minio.MakeBucketOptions{ObjectLocking: true})
@@ -48,6 +48,14 @@ func Make(t testing.TB, config objstore.Config) (*Raw, bool) {
 		t.Fatal(err)
 	}
 	return &Raw{client, config.Bucket}, true
+}
+
+// login is that of the config, or else of the environment.
+func login(config objstore.Config) *credentials.Credentials {
+	if config.Credentials == nil {
+		return credentials.NewEnvAWS()
+	}
+	return credentials.NewStaticV4(config.Credentials.AccessKeyID, config.Credentials.SecretAccessKey, config.Credentials.SessionToken)
 }
 
 // RemoveVersions removes all versions of an object for good; the key has the prefix. It returns what the server refuses.
