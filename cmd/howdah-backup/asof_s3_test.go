@@ -32,7 +32,9 @@ func wiped(t *testing.T, driver, data string) (place, then []string) {
 	must(t, err)
 	sample.Claim(t, store, sample.Lineage, "shop")
 	sample.Backup(t, store, sample.Lineage, "shop-first", data, 0, 2)
-	sample.Archive(t, store, sample.Lineage, 6, sample.Begin.Add(90*time.Minute))
+	for n := uint64(4); n <= 6; n++ {
+		sample.Archive(t, store, sample.Lineage, n, sample.Begin.Add(90*time.Minute))
+	}
 	at, keys := time.Time{}, []string{}
 	for info, err := range store.List(t.Context(), "", "") {
 		must(t, err)
