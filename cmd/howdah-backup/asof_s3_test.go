@@ -83,7 +83,7 @@ func TestABucketThatWasWipedIsListedVerifiedAndRestoredAsItWas(t *testing.T) {
 				}
 				return out
 			}
-			if out, status := run("list"); status == exitDone || strings.Contains(out, "shop-first") {
+			if out, status := run("verify", "--all"); status == exitDone || strings.Contains(out, "ok  ") {
 				t.Errorf("nothing is wrong with it now: %s", out)
 			}
 			if out := asOf("list"); !strings.Contains(out, "shop-first") {
