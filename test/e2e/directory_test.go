@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/test/testkit/authority"
@@ -17,14 +18,29 @@ import (
 	"howdah.dev/howdah/test/testkit/slapdtest"
 )
 
-// directory listens beside the object store, over TLS and with a certificate of a company. It returns its port, and the CA.
-func (b *bed) directory(company *authority.Authority) (port int, ca string) {
+// directory listens on the control plane's node, over TLS and with a certificate of a company. It returns its address and port, and the CA.
+func (b *bed) directory(company *authority.Authority) (host string, port int, ca string) {
 	b.Helper()
+	host = b.controlPlane()
 	dir := b.TempDir()
-	company.Fill(b, dir, "directory", b.store().String())
+	company.Fill(b, dir, "directory", host)
 	bundle, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	b.Must(err)
-	return slapdtest.Start(b, "ldaps", b.store().String(), slapdtest.TLS(dir)), string(bundle)
+	return host, slapdtest.Start(b, "ldaps", host, slapdtest.TLS(dir), "nsenter", "--net="+b.Kube("netns", "cp")), string(bundle)
+}
+
+// controlPlane is the address of the node of that name.
+func (b *bed) controlPlane() string {
+	b.Helper()
+	node := &corev1.Node{}
+	b.Must(b.Get(b.Context(), client.ObjectKey{Name: "cp"}, node))
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP {
+			return address.Address
+		}
+	}
+	b.Fatal("the node has no address")
+	return ""
 }
 
 // TestRolesLogInAtADirectoryWhoseCAAndPasswordCome from objects of the namespace, and change there: the server finds a role by a search, and
@@ -34,12 +50,12 @@ func TestRolesLogInAtADirectoryWhoseCAAndPasswordComeFromTheNamespace(t *testing
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")
-	port, ca := b.directory(authority.New(t))
-	_, another := b.directory(authority.New(t))
+	host, port, ca := b.directory(authority.New(t))
+	_, _, another := b.directory(authority.New(t))
 	cluster := b.NewCluster("shop", 17)
 	cluster.Spec.Roles = []v1alpha1.Role{{Name: "alice", Login: ptr.To(true)}}
 	cluster.Spec.PostgreSQL.HBA = []v1alpha1.HBARule{v1alpha1.HBARule(fmt.Sprintf(
-		`hostssl app alice all ldap ldapserver=%s ldapport=%d ldapscheme=ldaps ldapbasedn=dc=example ldapbinddn="cn=reader,dc=example"`, b.store(), port))}
+		`hostssl app alice all ldap ldapserver=%s ldapport=%d ldapscheme=ldaps ldapbasedn=dc=example ldapbinddn="cn=reader,dc=example"`, host, port))}
 	cluster.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "reader"}
 	cluster.Spec.PostgreSQL.LDAPCA = &v1alpha1.CABundle{ConfigMap: &v1alpha1.BundleKey{Name: "company-ca"}}
 	b.Must(b.Create(t.Context(), cluster))

@@ -36,7 +36,7 @@ type shape struct {
 	moved bool
 }
 
-const shapeMajor = 17
+const shapeMajor = 15
 
 // shaped loads the image of that shape into the nodes, and returns its name.
 func (b *bed) shaped(name string, of shape) string {
@@ -247,6 +247,7 @@ func TestImagesOfOtherUsersAndPathsAreBackedUpSwitchedOverAndRestored(t *testing
 			b.Backup("full", "shop")
 			b.switchOver(cluster, "once")
 			b.SQL("shop", "CREATE TABLE after AS SELECT 2 AS n")
+			awaitArchived(b)
 			restore := &v1alpha1.Restore{ObjectMeta: b.Meta("copy"), Spec: v1alpha1.RestoreSpec{
 				Source:      v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: "shop"}},
 				Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "copy", Temporary: true}},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,8 +61,9 @@ func TLS(folder string) string {
 	return fmt.Sprintf("tlscertificatefile %[1]s/tls.crt\ntlscertificatekeyfile %[1]s/tls.key\ntlscacertificatefile %[1]s/ca.crt", folder)
 }
 
-// Start a directory with more settings for addresses of this scheme (ldap or ldaps), which listens on a port of the host.
-func Start(t testing.TB, scheme, host, more string) (port int) {
+// Start a directory with more settings for addresses of this scheme (ldap or ldaps), which listens on a port of the host. A wrapper is a
+// command that runs the server.
+func Start(t testing.TB, scheme, host, more string, wrapper ...string) (port int) {
 	t.Helper()
 	slapd, err := exec.LookPath("/usr/sbin/slapd")
 	if err != nil {
@@ -82,7 +84,8 @@ func Start(t testing.TB, scheme, host, more string) (port int) {
 	}
 	port = pgtest.Port(t)
 	address := net.JoinHostPort(host, strconv.Itoa(port))
-	server := exec.Command(slapd, "-d", "0", "-f", conf, "-h", scheme+"://"+address)
+	command := append(slices.Clone(wrapper), slapd, "-d", "0", "-f", conf, "-h", scheme+"://"+address)
+	server := exec.Command(command[0], command[1:]...)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
