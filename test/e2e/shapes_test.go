@@ -273,5 +273,5 @@ func (b *bed) checksAnUpgrade(of *shape) {
 		b.AwaitTrue(check, v1alpha1.ConditionSucceeded)
 		return
 	}
-	b.AwaitSaid(check, fmt.Sprintf("the old image has no initdb of PostgreSQL %d", shapeMajor))
+	b.AwaitSaid(check, fmt.Sprintf("The old image has no initdb of PostgreSQL %d", shapeMajor))
 }
