@@ -309,8 +309,11 @@ func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
 }
 
 // NodeLost says that Kubernetes has not heard from the node of a pod for a while. It then makes the pod not ready by itself, while
-// kubelet's last word, which is about the containers, stays.
+// kubelet's last word, which is about the containers, stays. A pod that was placed there too late is told to go before a kubelet has seen it.
 func NodeLost(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && pod.Status.StartTime == nil {
+		return true
+	}
 	has := func(kind corev1.PodConditionType, status corev1.ConditionStatus) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
 	}

@@ -361,6 +361,24 @@ func TestAPodOnANodeThatDoesNotAnswerIsNamed(t *testing.T) {
 	}
 }
 
+func TestAPodThatWasPlacedOnADeadNodeNamesIt(t *testing.T) {
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "up-upgrade-check-x"}, Spec: corev1.PodSpec{NodeName: "w1"},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}},
+	}
+	if got := stateOf(job(), []corev1.Pod{pod}).Trouble(); got != "" {
+		t.Errorf("before its node has had time to start it, it says %q", got)
+	}
+	pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} // Kubernetes tells it to go when its node has been silent for long
+	if got := stateOf(job(), []corev1.Pod{pod}).Trouble(); !strings.Contains(got, "Node w1 of pod up-upgrade-check-x doesn't respond") {
+		t.Errorf("it says %q", got)
+	}
+	pod.Status.StartTime = &metav1.Time{Time: time.Now()}
+	if got := stateOf(job(), []corev1.Pod{pod}).Trouble(); got != "" {
+		t.Errorf("of a node that has seen the pod it says %q", got)
+	}
+}
+
 func TestWhatBelongsToSomebodyElseIsNeverUsedByAJob(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
