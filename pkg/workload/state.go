@@ -218,7 +218,16 @@ func (s *State) ends(pod *corev1.Pod) bool {
 		s.Message = fmt.Sprintf("Node %s of pod %s doesn't respond. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; "+
 			"nothing continues before the pod is known to have ended.", pod.Spec.NodeName, pod.Name)
 	}
+	if s.Message == "" && neverSeen(pod) {
+		s.Message = fmt.Sprintf("Pod %s was told to end, and node %s has never reported it. If the node is lost for good, delete it, or give it the taint "+
+			"node.kubernetes.io/out-of-service; nothing continues before the pod is known to have ended.", pod.Name, pod.Spec.NodeName)
+	}
 	return true
+}
+
+// neverSeen says that a pod was told to end before a kubelet had seen it, as happens to one that was placed on a node that had just died.
+func neverSeen(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && pod.Status.StartTime == nil
 }
 
 // settleBesideSidecars ends a Job that Kubernetes never would: its last pod has done its work or failed, and a container that somebody
@@ -309,11 +318,8 @@ func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
 }
 
 // NodeLost says that Kubernetes has not heard from the node of a pod for a while. It then makes the pod not ready by itself, while
-// kubelet's last word, which is about the containers, stays. A pod that was placed there too late is told to go before a kubelet has seen it.
+// kubelet's last word, which is about the containers, stays.
 func NodeLost(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && pod.Status.StartTime == nil {
-		return true
-	}
 	has := func(kind corev1.PodConditionType, status corev1.ConditionStatus) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
 	}

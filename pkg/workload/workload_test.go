@@ -370,7 +370,7 @@ func TestAPodThatWasPlacedOnADeadNodeNamesIt(t *testing.T) {
 		t.Errorf("before its node has had time to start it, it says %q", got)
 	}
 	pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} // Kubernetes tells it to go when its node has been silent for long
-	if got := stateOf(job(), []corev1.Pod{pod}).Trouble(); !strings.Contains(got, "Node w1 of pod up-upgrade-check-x doesn't respond") {
+	if got := stateOf(job(), []corev1.Pod{pod}).Trouble(); !strings.Contains(got, "node w1 has never reported it") {
 		t.Errorf("it says %q", got)
 	}
 	pod.Status.StartTime = &metav1.Time{Time: time.Now()}
