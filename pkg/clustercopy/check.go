@@ -1,8 +1,10 @@
 package clustercopy
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,13 +47,21 @@ func (c Check) Job() workload.Job {
 	return workload.Job{
 		Name: c.Name, Owner: c.Owner, Cluster: c.Cluster.Name, Component: c.Component,
 		Image: c.Image, Agent: c.Agent, Args: []string{"drill"}, Spec: task,
-		ClusterSpec:     &c.Cluster.Spec,
+		ClusterSpec: &c.Cluster.Spec, Replaceable: true,
 		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		},
 	}
+}
+
+// RemoveCheck deletes the Job of a Check. A check changes nothing, so nobody waits until a pod on a lost node is known to have ended.
+func RemoveCheck(ctx context.Context, writer client.Client, live client.Reader, owner client.Object, name string, state workload.State, now time.Time) error {
+	if err := workload.Remove(ctx, writer, live, owner, name, state); err != nil || !state.Lost(now) {
+		return err
+	}
+	return workload.Abandon(ctx, writer, owner, name, state)
 }
 
 func applicationDatabase(cluster *v1alpha1.PostgresCluster) string {

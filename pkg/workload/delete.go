@@ -16,8 +16,21 @@ func Delete(ctx context.Context, writer client.Client, owner client.Object, name
 	if !state.Exists || state.Deleting {
 		return nil
 	}
+	return deleteJob(ctx, writer, owner, name, state, metav1.DeletePropagationForeground)
+}
+
+// Abandon is Delete that doesn't wait for a pod, which may still run on a node that doesn't respond. It is for a Job that is Replaceable
+// and Lost: another of this name can be created at once. It also ends a deletion that has begun to wait.
+func Abandon(ctx context.Context, writer client.Client, owner client.Object, name string, state State) error {
+	if !state.Exists {
+		return nil
+	}
+	return deleteJob(ctx, writer, owner, name, state, metav1.DeletePropagationBackground)
+}
+
+func deleteJob(ctx context.Context, writer client.Client, owner client.Object, name string, state State, policy metav1.DeletionPropagation) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name}}
-	err := writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &state.UID})
+	err := writer.Delete(ctx, job, client.PropagationPolicy(policy), client.Preconditions{UID: &state.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Job %s: %w", name, err)
 	}

@@ -64,6 +64,8 @@ type Job struct {
 	Node string
 	// Beside is the instance on that Node; nil: nothing is known of it.
 	Beside *corev1.Pod
+	// Replaceable: it writes nothing that lasts, so that another may run beside its pod if the node of that is lost.
+	Replaceable bool
 	// DataClaim is mounted at agentapi.VolumeDir.
 	DataClaim    string
 	DataReadOnly bool

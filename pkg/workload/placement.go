@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 )
@@ -49,6 +50,9 @@ func (j Job) fit(pod *corev1.PodSpec) {
 	if j.ClusterSpec != nil {
 		Fit(pod, j.ClusterSpec)
 	}
+	if j.Replaceable {
+		pod.Tolerations = leaveSoon(pod.Tolerations)
+	}
 	if j.Node == "" {
 		return
 	}
@@ -56,6 +60,25 @@ func (j Job) fit(pod *corev1.PodSpec) {
 	if j.Beside != nil {
 		pod.Tolerations = tolerateToo(pod.Tolerations, j.Beside.Spec.Tolerations)
 	}
+}
+
+// leavesAfter is how many seconds a Replaceable Job stays on a node that doesn't respond, where Kubernetes would give it five minutes.
+const leavesAfter = 30
+
+func leaveSoon(tolerations []corev1.Toleration) []corev1.Toleration {
+	all := slices.Clone(tolerations)
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(all, func(t corev1.Toleration) bool { return toleratesEviction(t, key) }) {
+			all = append(all, corev1.Toleration{
+				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](leavesAfter),
+			})
+		}
+	}
+	return all
+}
+
+func toleratesEviction(t corev1.Toleration, key string) bool {
+	return (t.Key == key || t.Key == "" && t.Operator == corev1.TolerationOpExists) && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
 }
 
 func tolerateToo(tolerations, more []corev1.Toleration) []corev1.Toleration {

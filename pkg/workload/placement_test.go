@@ -19,6 +19,12 @@ var (
 	former    = corev1.Toleration{Key: "former", Operator: corev1.TolerationOpExists}
 )
 
+var stays = corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To[int64](900)}
+
+func leaves(key string) corev1.Toleration {
+	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](30)}
+}
+
 // picky is the spec of a cluster on nodes of its own.
 func picky() *v1alpha1.PostgresClusterSpec {
 	return &v1alpha1.PostgresClusterSpec{ImagePullSecrets: []v1alpha1.LocalReference{{Name: "registry"}}, Scheduling: v1alpha1.Scheduling{
@@ -48,6 +54,10 @@ func TestAJobRunsWhereItsClusterDoes(t *testing.T) {
 			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high", ImagePullSecrets: pull,
 		}},
 		"its cluster is gone": {Job{}, corev1.PodSpec{}},
+		"it can be replaced":  {Job{Replaceable: true}, corev1.PodSpec{Tolerations: []corev1.Toleration{leaves(corev1.TaintNodeNotReady), leaves(corev1.TaintNodeUnreachable)}}},
+		"it can be replaced, and its cluster stays longer": {Job{Replaceable: true, ClusterSpec: &v1alpha1.PostgresClusterSpec{Scheduling: v1alpha1.Scheduling{
+			Tolerations: []corev1.Toleration{stays},
+		}}}, corev1.PodSpec{Tolerations: []corev1.Toleration{stays, leaves(corev1.TaintNodeNotReady)}}},
 	} {
 		c.job.Owner = &v1alpha1.Backup{}
 		if got := fitting(c.job.pod()); !equality.Semantic.DeepEqual(got, c.want) {

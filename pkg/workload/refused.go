@@ -37,9 +37,9 @@ func (s *State) Explain(ctx context.Context, live client.Reader, namespace strin
 	}
 }
 
-// Await waits for a Job that runs.
+// Await waits for a Job that runs. No watch tells when a pod that was told to go is Lost.
 func (s State) Await(reason, message string) flow.Outcome {
-	if s.podless {
+	if s.podless || !s.Overdue.IsZero() {
 		return flow.Poll(refusedLook, reason, message)
 	}
 	return flow.Wait(reason, message)

@@ -347,6 +347,17 @@ func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {
 	}
 }
 
+func TestAJobWhosePodWasToldToGoIsLookedAtAgain(t *testing.T) {
+	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if after := stateOf(job(), []corev1.Pod{pod}).Await("Running", "It runs.").After; after != 0 {
+		t.Errorf("one that runs is looked at after %s", after)
+	}
+	pod.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
+	if after := stateOf(job(), []corev1.Pod{pod}).Await("Running", "It runs.").After; after == 0 {
+		t.Error("nobody looks whether its pod is lost")
+	}
+}
+
 func TestAPodOnANodeThatDoesNotAnswerIsNamed(t *testing.T) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "up-upgrade-x"}, Spec: corev1.PodSpec{NodeName: "w1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	says := func(ready, containers corev1.ConditionStatus) string {

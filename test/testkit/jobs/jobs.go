@@ -23,6 +23,8 @@ const stopping = 1500 * time.Millisecond
 // next call.
 func Run(ctx context.Context, c client.Client, job *batchv1.Job, outcome *agentapi.Outcome) {
 	switch {
+	case stranded(ctx, c, job):
+		return
 	case job.DeletionTimestamp != nil && len(job.Status.Conditions) == 0 && time.Since(job.DeletionTimestamp.Time) < stopping:
 		return
 	case job.DeletionTimestamp != nil:
@@ -49,13 +51,35 @@ func Run(ctx context.Context, c client.Client, job *batchv1.Job, outcome *agenta
 	_ = c.Status().Update(ctx, job)
 }
 
+// Strand has the pod of a Job run on a node that is lost: Kubernetes tells it to go, and it never does. As long as
+// it is there no other pod is created, and a deletion that waits for the pods of the Job doesn't end.
+func Strand(ctx context.Context, c client.Client, job *batchv1.Job) error {
+	pod := podOf(job)
+	pod.Name, pod.Spec.NodeName = job.Name+"-lost", "lost"
+	if err := c.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	return c.Delete(ctx, pod)
+}
+
+func stranded(ctx context.Context, c client.Client, job *batchv1.Job) bool {
+	pod := &corev1.Pod{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: job.Name + "-lost"}, pod)
+	return err == nil && metav1.IsControlledBy(pod, job)
+}
+
 func podName(job *batchv1.Job) string { return job.Name + "-x" }
 
-// endPod has the pod of a Job leave its termination message.
-func endPod(ctx context.Context, c client.Client, job *batchv1.Job, outcome *agentapi.Outcome) bool {
+func podOf(job *batchv1.Job) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = job.Namespace, podName(job)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	return pod
+}
+
+// endPod has the pod of a Job leave its termination message.
+func endPod(ctx context.Context, c client.Client, job *batchv1.Job, outcome *agentapi.Outcome) bool {
+	pod := podOf(job)
 	if err := c.Create(ctx, pod); err != nil {
 		if c.Get(ctx, client.ObjectKeyFromObject(pod), pod) != nil || !metav1.IsControlledBy(pod, job) {
 			return false

@@ -13,9 +13,12 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// ensureJob makes the Job that looks at the restored cluster.
+// ensureJob makes the Job that looks at the restored cluster, and makes it again if its node is lost.
 func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
-	if o.job.Exists {
+	switch {
+	case o.job.Lost(o.now):
+		return r.removeJob(ctx, o)
+	case o.job.Exists:
 		return flow.Next
 	}
 	check := r.check(o)
@@ -77,7 +80,7 @@ func (r *Reconciler) removeJob(ctx context.Context, o *observed) flow.Outcome {
 	if !o.job.Exists {
 		return flow.Next
 	}
-	if err := workload.Remove(ctx, r.Client, r.Live, o.repo, jobName(o.underWay()), o.job); err != nil {
+	if err := clustercopy.RemoveCheck(ctx, r.Client, r.Live, o.repo, jobName(o.underWay()), o.job, o.now); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Deleting Job %s.", jobName(o.underWay())))

@@ -18,8 +18,10 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	switch {
 	case o.upgrade.Status.CheckedAt != nil:
 		return flow.Next
+	case o.check.Lost(o.now):
+		return r.checkAgain(ctx, o, nodeLost)
 	case o.check.Exists && o.cluster.Status.Connection != nil && r.checkJob(o).Misplaced(o.check):
-		return r.again(ctx, o, checkJob(o.upgrade), o.check, placedAnew)
+		return r.checkAgain(ctx, o, placedAnew)
 	case o.check.Exists:
 		return flow.Next
 	}
@@ -32,6 +34,14 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
 }
 
+// deleteCheck deletes the Job that checks. It writes nothing, so nobody waits until a pod on a lost node is known to have ended.
+func (r *Reconciler) deleteCheck(ctx context.Context, o *observed) error {
+	if o.check.Lost(o.now) {
+		return workload.Abandon(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check)
+	}
+	return workload.Delete(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check)
+}
+
 func (r *Reconciler) checkJob(o *observed) workload.Job {
 	plan := o.upgrade.Status.Plan
 	spec := r.job(o)
@@ -41,7 +51,7 @@ func (r *Reconciler) checkJob(o *observed) workload.Job {
 	return workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
-		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
+		Replaceable: true, OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
 		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
 	}
 }
@@ -78,7 +88,7 @@ func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 	}
 	var result agentapi.UpgradeCheckResult
 	if !o.check.Result(&result) {
-		return r.again(ctx, o, checkJob(o.upgrade), o.check, resultLost)
+		return r.checkAgain(ctx, o, resultLost)
 	}
 	status.Findings = findings(result)
 	status.CheckedAt = &metav1.Time{Time: o.now}
@@ -88,8 +98,17 @@ func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 // Why a Job is created again.
 const (
 	resultLost = "The result of Job %s can't be read, so it runs again."
+	nodeLost   = "The node of Job %s doesn't respond, so the check begins again elsewhere."
 	placedAnew = "Job %s waited for a node, and is being created again with the new settings of the cluster."
 )
+
+// checkAgain deletes the check, so that it is created anew.
+func (r *Reconciler) checkAgain(ctx context.Context, o *observed, why string) flow.Outcome {
+	if err := r.deleteCheck(ctx, o); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Wait(v1alpha1.ReasonChecking, fmt.Sprintf(why, checkJob(o.upgrade)))
+}
 
 // again deletes a Job, so that it is created anew; what it did stays done.
 func (r *Reconciler) again(ctx context.Context, o *observed, name string, state workload.State, why string) flow.Outcome {

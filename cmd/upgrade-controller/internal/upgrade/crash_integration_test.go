@@ -21,6 +21,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/test/testkit/jobs"
 	"howdah.dev/howdah/test/testkit/mortal"
 )
 
@@ -108,6 +109,19 @@ func (c *crashed) tolerate() {
 }
 
 // tolerates waits until a Job has what the cluster tolerates.
+// losesCheck has the check run on a node that is lost, for so long that Kubernetes has told its pod to go.
+func (c *crashed) losesCheck() {
+	c.Helper()
+	c.ahead.Store(int64(5 * time.Minute))
+	job := c.job(checkName)
+	if !c.there(job) {
+		c.Fatal("there is no check")
+	}
+	if err := jobs.Strand(context.Background(), c, job); err != nil {
+		c.Fatal(err)
+	}
+}
+
 func (c *crashed) tolerates(name string) {
 	c.Helper()
 	job := c.job(name)
@@ -217,6 +231,17 @@ var stories = map[string]story{
 		c.completed()
 		c.asAsked()
 	}},
+	"the node of its check is lost": {checking: true, at: checkName, act: (*crashed).losesCheck, tell: func(c *crashed) {
+		c.set(func() { c.check = result(agentapi.UpgradeCheckResult{}) })
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.asAsked()
+	}},
+	"the node of its check is lost, and it is cancelled": {checking: true, at: checkName, act: func(c *crashed) {
+		c.losesCheck()
+		c.cancel()
+	}, tell: (*crashed).endsCancelled},
 	"its Job waits for a node that the cluster tolerates only then": {at: workName, act: (*crashed).tolerate, tell: func(c *crashed) {
 		c.tolerates(workName)
 		c.works()

@@ -102,9 +102,12 @@ func endRehearsal(o *observed, reason, message string) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonRehearsing, message+" What the rehearsal has created is being deleted.")
 }
 
-// ensureLook creates the Job that checks the upgraded copy.
+// ensureLook creates the Job that checks the upgraded copy, and creates it again if its node is lost.
 func (r rehearser) ensureLook(ctx context.Context, o *observed) flow.Outcome {
-	if o.rehearsal.look.Exists {
+	switch {
+	case o.rehearsal.look.Lost(o.now):
+		return r.removeLook(ctx, o)
+	case o.rehearsal.look.Exists:
 		return flow.Next
 	}
 	check := clustercopy.Check{
@@ -175,7 +178,7 @@ func (r rehearser) removeLook(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	name := lookJob(o.status().Rehearsal)
-	if err := workload.Remove(ctx, r.Client, r.Live, o.upgrade, name, look); err != nil {
+	if err := clustercopy.RemoveCheck(ctx, r.Client, r.Live, o.upgrade, name, look, o.now); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonRehearsing, fmt.Sprintf("Deleting Job %s.", name))
