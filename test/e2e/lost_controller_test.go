@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,11 @@ func (b *bed) leader(controller string) string {
 func (b *bed) twoReplicas(controller string) {
 	b.Helper()
 	b.kubectl("scale", "deployment", "-n", suite, controller, "--replicas=2")
-	b.T.Cleanup(func() { b.kubectl("scale", "deployment", "-n", suite, controller, "--replicas=1") })
+	b.T.Cleanup(func() { // the context of the test is done by then
+		if out, err := exec.Command(kubectl(b.T), "scale", "deployment", "-n", suite, controller, "--replicas=1").CombinedOutput(); err != nil {
+			b.Errorf("scale %s: %v: %s", controller, err, out)
+		}
+	})
 	b.kubectl("rollout", "status", "deployment", "-n", suite, controller, "--timeout=180s")
 }
 
@@ -46,7 +51,7 @@ func TestTheSuiteGoesOnWhenTheNodeOfALeaderIsLost(t *testing.T) {
 	node := pod.Spec.NodeName
 
 	undo := b.taint(node, "example.com/leader") // so that what is lost is the leader, and no instance
-	shop := b.replicated(17)
+	shop := b.replicated(15)
 	w := b.startWriter("shop")
 	undo()
 	start := b.loseNode(node)
