@@ -13,8 +13,11 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
+// checker looks before the cluster is stopped.
+type checker struct{ *Reconciler }
+
 // runCheck starts the Job that checks on a copy of the schema, while the cluster serves.
-func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
+func (r checker) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	switch {
 	case o.upgrade.Status.CheckedAt != nil:
 		return flow.Next
@@ -35,14 +38,14 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 }
 
 // deleteCheck deletes the Job that checks. It writes nothing, so nobody waits until a pod on a lost node is known to have ended.
-func (r *Reconciler) deleteCheck(ctx context.Context, o *observed) error {
+func (r checker) deleteCheck(ctx context.Context, o *observed) error {
 	if o.check.Lost(o.now) {
 		return workload.Abandon(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check)
 	}
 	return workload.Delete(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check)
 }
 
-func (r *Reconciler) checkJob(o *observed) workload.Job {
+func (r checker) checkJob(o *observed) workload.Job {
 	plan := o.upgrade.Status.Plan
 	spec := r.job(o)
 	spec.Host = o.cluster.Status.Connection.Host // whoever is the primary by then
@@ -78,7 +81,7 @@ func (r *Reconciler) job(o *observed) agentapi.UpgradeJob {
 }
 
 // awaitCheck takes the findings over into status. That the check failed is failure's.
-func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
+func (r checker) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 	status := &o.upgrade.Status
 	if status.CheckedAt != nil {
 		return flow.Next
@@ -103,7 +106,7 @@ const (
 )
 
 // checkAgain deletes the check, so that it is created anew.
-func (r *Reconciler) checkAgain(ctx context.Context, o *observed, why string) flow.Outcome {
+func (r checker) checkAgain(ctx context.Context, o *observed, why string) flow.Outcome {
 	if err := r.deleteCheck(ctx, o); err != nil {
 		return flow.Retry(err)
 	}

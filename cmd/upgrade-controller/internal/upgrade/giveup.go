@@ -37,7 +37,7 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *observed) flow.Outcome {
 
 // deleteJobs deletes the Jobs without waiting; they have ended.
 func (r *Reconciler) deleteJobs(ctx context.Context, o *observed) flow.Outcome {
-	if err := r.deleteCheck(ctx, o); err != nil {
+	if err := (checker{r}).deleteCheck(ctx, o); err != nil {
 		return flow.Retry(err)
 	}
 	if err := workload.Delete(ctx, r.Client, o.upgrade, workJob(o.upgrade), o.work); err != nil {

@@ -159,7 +159,7 @@ func (r *Reconciler) plan(o *observed) []step {
 	case o.failure() != nil:
 		return append(append([]step{r.pinFailure}, giveUp...), r.awaitServing, r.conclude)
 	}
-	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan, r.runCheck, r.awaitCheck}
+	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan, checker{r}.runCheck, checker{r}.awaitCheck}
 	if o.upgrade.Spec.CheckOnly {
 		return steps
 	}

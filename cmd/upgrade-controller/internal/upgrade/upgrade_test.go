@@ -311,7 +311,7 @@ func TestTheJobsRunWhereTheClusterDoes(t *testing.T) {
 	locked(o)
 	o.cluster.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "dedicated"}}
 	o.upgrade.Status.CheckedAt, o.work.Exists = nil, false
-	r.runCheck(t.Context(), o)
+	checker{r}.runCheck(t.Context(), o)
 	r.runUpgrade(t.Context(), o)
 	for _, name := range []string{checkJob(o.upgrade), workJob(o.upgrade)} {
 		job := &batchv1.Job{}
