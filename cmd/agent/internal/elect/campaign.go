@@ -305,7 +305,7 @@ func (c *candidate) before(other string) bool {
 func (c *candidate) claim() Record {
 	r := c.record
 	next := Record{
-		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
+		Version: r.Version, Created: r.Created, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
 		Timeline: c.server.Position.Timeline, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
 	next.Full = r.Generation == c.self.Generation && r.full(c.config.number())

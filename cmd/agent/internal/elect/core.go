@@ -81,9 +81,9 @@ func (c *Core) SawLease(now Time, record Record) {
 		return
 	}
 	if c.holds && (record.blank() || damaged(&record, c.lease.record)) { // somebody has deleted or edited it; it is written again as it was
-		version := record.Version
+		version, created := record.Version, record.Created
 		record = *c.lease.record
-		record.Version = version
+		record.Version, record.Created = version, created
 		c.lease.confirmed = c.lease.confirmed && record.Word == 0 // at the next renewal, or soon where there is none
 	}
 	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
@@ -92,6 +92,9 @@ func (c *Core) SawLease(now Time, record Record) {
 	if c.holds {
 		c.lease.sawOwn(&record)
 	}
+	if known := c.lease.record; known != nil && !c.holds && (record.blank() || record.createdAfter(known)) {
+		forgetTerms(c)
+	}
 	c.lease.record, c.lease.seen, c.lease.conflict, c.lease.rolledBack = &record, now, false, false
 	if c.holds && !c.self.holds(&record) {
 		c.lose()
@@ -99,6 +102,13 @@ func (c *Core) SawLease(now Time, record Record) {
 	if !c.holds {
 		c.positions.forget() // what was heard before is about the lease before
 	}
+}
+
+// forgetTerms of a Lease that was deleted: those of the one that was created in its place begin again. A word that was given still holds
+// for its time.
+func forgetTerms(c *Core) {
+	c.promise = c.given.promised(c.promise, c.lease.record, c.ended)
+	c.given, c.ended = given{}, 0
 }
 
 // damaged: the record is the one that was known, and somebody has made the rest of it unreadable.

@@ -77,14 +77,14 @@ func (l *lease) news(record *Record, holds bool) bool {
 	switch {
 	case known == nil:
 		return true
-	case record.older(known):
+	case record.older(known), holds && record.Term < known.Term && !record.blank(): // terms begin again in a new Lease, but not while one is held
 		first := !l.rolledBack
 		if l.rolledBack = l.rolledBack || l.conflict || record.newer(known); l.rolledBack && holds {
 			if first {
 				l.wrote = 0 // at once
 			}
 			rewritten := *known
-			rewritten.Version = record.Version
+			rewritten.Version, rewritten.Created = record.Version, record.Created
 			l.record, l.confirmed = &rewritten, false
 		}
 		return false

@@ -230,3 +230,62 @@ func TestTheLeaseSaysWhatEveryMemberHadAtLeast(t *testing.T) {
 		t.Error("it has everything again")
 	}
 }
+
+// The Lease was deleted, and it was empty for so short a time that this instance didn't see it.
+func TestALeaseThatWasCreatedAfterTheOneThatIsKnownIsAnotherElection(t *testing.T) {
+	const before, after = "2026-07-01T12:00:00Z", "2026-07-01T12:00:05Z"
+	known := held(1, "b", "c")
+	known.Version, known.Created, known.Term = "100", before, 14
+	for name, c := range map[string]struct {
+		created, version string
+		timeline         int64
+		term             int64
+		role             Role
+	}{
+		"it was created later, and its terms begin again": {after, "110", 1, 1, Follow},
+		"it was created later, and a new timeline began":  {after, "110", 2, 1, Follow},
+		"it is the same, and its terms went back":         {before, "110", 1, 1, Idle},
+		"it was created before":                           {"2026-07-01T11:00:00Z", "110", 1, 1, Idle},
+		"it was created before, and has had more terms":   {"2026-07-01T11:00:00Z", "110", 1, 20, Idle},
+		"it was created later, but its data is older":     {after, "110", 0, 1, Idle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, "b", required(1)).sees(known).serves(Replica, 1, 100)
+			b.core.self.Timeline = 1
+			r := known
+			r.Version, r.Created, r.Term, r.Sequence, r.Members, r.Quorum = c.version, c.created, c.term, 1, nil, 0
+			if r.Timeline = c.timeline; c.timeline == 0 {
+				r.Timeline, b.core.self.Timeline = 1, 2
+			}
+			b.sees(r).wants(c.role)
+		})
+	}
+}
+
+func TestThePrimaryWritesALeaseAgainThatAnotherHasBegunAnew(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+	known := a.renews(2 * limits.Renew)
+	a.core.lease.record.Created = "2026-07-01T12:00:00Z"
+	other := held(1, "b")
+	other.Holder, other.HolderUID, other.LastHolder = "b", "b-1", "b"
+	other.Version, other.Term, other.Created = "30", 1, "2026-07-01T12:00:05Z"
+	a.passes(limits.Renew)
+	a.writes(Conflict)
+	a.sees(other).wants(Lead)
+	r := a.passes(limits.Retry).takes()
+	if r.Version != "30" || r.Term != known.Term || r.Holder != "a" || r.Created != other.Created {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Terms of a new Lease can have the numbers of earlier ones.
+func TestWhatIsKnownOfATermIsForgottenWithItsLease(t *testing.T) {
+	known := held(1, "b", "c")
+	known.Created = "2026-07-01T12:00:00Z"
+	b := start(t, "b", required(1)).sees(known).serves(Replica, 1, 100)
+	b.core.HolderEnded(b.now, known.Term)
+	again := known
+	again.Version, again.Created = "9", "2026-07-01T12:00:05Z"
+	b.sees(again).hears("c", 1, 100).waits()
+	b.wants(Follow)
+}

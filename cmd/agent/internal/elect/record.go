@@ -13,6 +13,9 @@ import (
 type Record struct {
 	// Version is the resourceVersion that was read, and the precondition of the next write.
 	Version string
+	// Created is when the Lease was created, by the clock of the API server, such as 2026-07-01T12:00:00Z; empty: it is not known. Terms and
+	// sequences of two Leases can't be compared.
+	Created string
 	// Holder is the pod that is primary; empty: the lease was given up.
 	Holder    string
 	HolderUID string
@@ -143,12 +146,21 @@ func (r *Record) newer(than *Record) bool {
 	return a > b
 }
 
+// createdAfter: it is another Lease, created when the other one had been deleted. A second is as close as the clock tells.
+func (r *Record) createdAfter(other *Record) bool {
+	return r.Created != "" && other.Created != "" && r.Created > other.Created // times in UTC, of the same form
+}
+
 // older says whether the record was written before another one, whatever their versions are: the store may have been restored from a
 // backup since.
 func (r *Record) older(than *Record) bool {
 	switch {
 	case r.blank(): // one that was deleted and created again has a later version
 		return !r.newer(than)
+	case r.createdAfter(than):
+		return false
+	case than.createdAfter(r):
+		return true
 	case r.Term != than.Term:
 		return r.Term < than.Term
 	}

@@ -25,12 +25,13 @@ type lease struct {
 }
 
 type leaseMeta struct {
-	Name            string            `json:"name,omitempty"`
-	Namespace       string            `json:"namespace,omitempty"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
-	Annotations     map[string]string `json:"annotations,omitempty"`
-	OwnerReferences []owner           `json:"ownerReferences,omitempty"`
+	Name              string            `json:"name,omitempty"`
+	Namespace         string            `json:"namespace,omitempty"`
+	ResourceVersion   string            `json:"resourceVersion,omitempty"`
+	CreationTimestamp string            `json:"creationTimestamp,omitempty"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Annotations       map[string]string `json:"annotations,omitempty"`
+	OwnerReferences   []owner           `json:"ownerReferences,omitempty"`
 }
 
 // owner is an owner reference without blockOwnerDeletion, which an agent may not set.
@@ -74,7 +75,7 @@ type election struct {
 // record is what the Lease says. What can't be read of it is no reason to know nothing: its version and its holder are there.
 func (l *lease) record() elect.Record {
 	record := elect.Record{
-		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Duration: seconds(l.Spec.LeaseDurationSeconds),
+		Version: l.Metadata.ResourceVersion, Created: l.Metadata.CreationTimestamp, Term: l.Spec.LeaseTransitions, Duration: seconds(l.Spec.LeaseDurationSeconds),
 	}
 	if l.Spec.HolderIdentity != nil {
 		record.Holder = *l.Spec.HolderIdentity
