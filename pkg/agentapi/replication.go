@@ -108,9 +108,11 @@ const (
 // Position says how much of the WAL an instance has.
 type Position struct {
 	Pod string `json:"pod"`
-	// Generation that it runs on, and Term that it knows.
+	// Generation that it runs on.
 	Generation string `json:"generation"`
-	Term       int64  `json:"term"`
+	// Term that it knows, of the Lease that was created at LeaseCreated, such as 2026-07-01T12:00:00Z; empty: it doesn't say.
+	Term         int64  `json:"term"`
+	LeaseCreated string `json:"leaseCreated,omitempty"`
 	// Replica: PostgreSQL runs as one and accepts connections, so that it could be promoted.
 	Replica bool `json:"replica"`
 	// Timeline and LSN of what it has received and flushed. The LSN is a number, as it is compared.

@@ -1,6 +1,10 @@
 package elect
 
-import "fmt"
+import (
+	"fmt"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
 
 // What the data says of the Lease. A Lease can be restored from a backup, edited, or created anew, and a volume can be restored from an
 // older snapshot: neither is believed where the other knows more.
@@ -19,12 +23,19 @@ func (c *candidate) outdated() string {
 			"If no primary writes the Lease again, %s", r.Timeline, c.self.Timeline, decide)
 	}
 	for name, a := range c.positions.heard {
-		if p := a.position; p.Term > r.Term || r.Timeline > 0 && p.Timeline > r.Timeline {
+		if p := a.position; knowsMore(p, r) {
 			return fmt.Sprintf("The Lease is older than what %s knows: it is in term %d on timeline %d, and %[1]s in term %[4]d on timeline %[5]d. "+
 				"If no primary writes the Lease again, %[6]s", name, r.Term, r.Timeline, p.Term, p.Timeline, decide)
 		}
 	}
 	return ""
+}
+
+// knowsMore says whether another instance knows a later Lease, or data that this one doesn't. A term of a Lease that was deleted is of no
+// worth, however long ago it was named.
+func knowsMore(p agentapi.Position, r *Record) bool {
+	theirs := &Record{Created: p.LeaseCreated, Term: p.Term}
+	return r.Timeline > 0 && p.Timeline > r.Timeline || theirs.createdAfter(r) || theirs.Term > r.Term && !r.createdAfter(theirs)
 }
 
 // rolledBack says why the volume of the last holder is older than what it had as the primary; empty: it isn't.

@@ -289,3 +289,25 @@ func TestWhatIsKnownOfATermIsForgottenWithItsLease(t *testing.T) {
 	b.sees(again).hears("c", 1, 100).waits()
 	b.wants(Follow)
 }
+
+func TestATermOfADeletedLeaseThatAPeerHasNamedIsNoTermOfTheNewOne(t *testing.T) {
+	const before, now, after = "2026-07-01T12:00:00Z", "2026-07-01T12:00:05Z", "2026-07-01T12:00:09Z"
+	for name, c := range map[string]struct {
+		position agentapi.Position
+		role     Role
+	}{
+		"a term of the former Lease":              {agentapi.Position{Term: 14, LeaseCreated: before, Timeline: 1}, Follow},
+		"a timeline that this one lacks":          {agentapi.Position{Term: 14, LeaseCreated: before, Timeline: 2}, Idle},
+		"a term of this Lease":                    {agentapi.Position{Term: 14, LeaseCreated: now, Timeline: 1}, Idle},
+		"a term of a later Lease":                 {agentapi.Position{Term: 1, LeaseCreated: after, Timeline: 1}, Idle},
+		"a term, by an agent of a former version": {agentapi.Position{Term: 14, Timeline: 1}, Idle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			known := held(1, "b", "c")
+			known.Created = now
+			b := start(t, "b", required(1)).sees(known).serves(Replica, 1, 100)
+			c.position.Pod = "c"
+			b.hearsPosition(c.position).wants(c.role)
+		})
+	}
+}

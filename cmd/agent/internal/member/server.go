@@ -251,7 +251,7 @@ func (m *Member) Position() agentapi.Position {
 	position := m.server.Position
 	position.Pod, position.Generation, position.Replica = m.Self.Name, m.Self.Generation, m.server.Mode == elect.Replica
 	if record := m.core.Record(); record != nil {
-		position.Term = record.Term
+		position.Term, position.LeaseCreated = record.Term, record.Created
 	}
 	position.Promised, position.Stalled = m.core.Promised(m.Now()), m.server.Stalled
 	return position
