@@ -41,6 +41,12 @@ const (
 	ReasonInitializing = "Initializing"
 	// ReasonImporting: databases are imported from another server, and nothing is served yet.
 	ReasonImporting = "Importing"
+	// ReasonFollowingSource: an online import has copied everything, and follows the source until a person requests the cutover.
+	ReasonFollowingSource = "FollowingSource"
+	// ReasonCuttingOver: the cutover of an online import was requested, and the message says what it waits for.
+	ReasonCuttingOver = "CuttingOver"
+	// ReasonReleasingSource: what an online import has created on the source is dropped before the PostgresCluster is deleted.
+	ReasonReleasingSource = "ReleasingSource"
 	// ReasonCopyingCluster: the data of another cluster is copied, and nothing is served yet.
 	ReasonCopyingCluster = "CopyingCluster"
 	// ReasonAwaitingSource: the cluster that is to be cloned can't be read yet.

@@ -1,9 +1,12 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
-// BootstrapImport takes databases from a PostgreSQL server that runs elsewhere, which is only read. What is written there after the
-// import has begun doesn't come over.
+// BootstrapImport takes databases from a PostgreSQL server that runs elsewhere. What is written there after the import has begun doesn't
+// come over, unless it is online. Otherwise the source is only read.
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.exists(d, d.name == self.database)",message="spec.bootstrap.import.databases must contain spec.bootstrap.import.database, the database of the application: add it, or remove databases to import all of them"
 type BootstrapImport struct {
 	// Source is the server that the databases come from.
@@ -37,6 +40,29 @@ type BootstrapImport struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	ExcludeExtensions []ImportName `json:"excludeExtensions,omitempty"`
+	// Online lets the import follow the source by logical replication after the copy, until the cutover. The source needs wal_level logical,
+	// and the user needs the attribute REPLICATION and the privileges of the owner of each table. Until the cutover, there are a publication
+	// and a replication slot on the source for each database.
+	// +optional
+	Online *OnlineImport `json:"online,omitempty"`
+}
+
+// OnlineImport follows the source until a person requests the cutover. It is the only part of spec.bootstrap that can be changed.
+type OnlineImport struct {
+	// Cutover ends the import: once nobody can write to the databases on the source, and everything that was written there is in the cluster,
+	// the cluster starts. Set it to false to take the request back, which has no effect once status.import.online.state is CutOver.
+	// +optional
+	Cutover bool `json:"cutover,omitempty"`
+	// MaxRetainedWAL is how much WAL the replication slots may retain on the source while the init Job runs. If they retain more, they are
+	// dropped, and the import fails.
+	// +optional
+	// +kubebuilder:default="64Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) >= 0",message="spec.bootstrap.import.online.maxRetainedWAL must be at least 64Mi, such as 64Gi, and less than what the source's disk has left"
+	MaxRetainedWAL *resource.Quantity `json:"maxRetainedWAL,omitempty"`
+	// AbandonSource lets the PostgresCluster be deleted although the source can't be reached: publications and replication slots that may be
+	// left there are not dropped.
+	// +optional
+	AbandonSource bool `json:"abandonSource,omitempty"`
 }
 
 // ImportLocales says which locale and encoding imported databases get.
@@ -176,7 +202,48 @@ type ImportStatus struct {
 	// Progress of the init Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+	// Online is how an online import follows the source.
+	// +optional
+	Online *OnlineImportStatus `json:"online,omitempty"`
 	// CompletedAt is when all of it was on the volume. PostgreSQL has not started before.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// OnlineImportState is how far an online import is.
+// +kubebuilder:validation:Enum=Copying;Following;CuttingOver;CutOver;Released
+type OnlineImportState string
+
+const (
+	// OnlineImportCopying: what was there at the beginning is copied.
+	OnlineImportCopying OnlineImportState = "Copying"
+	// OnlineImportFollowing: changes are applied, and the cutover isn't requested.
+	OnlineImportFollowing OnlineImportState = "Following"
+	// OnlineImportCuttingOver: the cutover was requested, and its conditions are checked.
+	OnlineImportCuttingOver OnlineImportState = "CuttingOver"
+	// OnlineImportCutOver: the cutover is decided, and changes of the source are no longer applied.
+	OnlineImportCutOver OnlineImportState = "CutOver"
+	// OnlineImportReleased: the PostgresCluster is being deleted, and nothing of the import is left on the source.
+	OnlineImportReleased OnlineImportState = "Released"
+)
+
+// OnlineImportStatus is how an online import follows the source, as the init Job has said.
+type OnlineImportStatus struct {
+	// State of the import.
+	// +optional
+	State OnlineImportState `json:"state,omitempty"`
+	// LagBytes of WAL are not applied yet, in the database that lags most.
+	// +optional
+	LagBytes int64 `json:"lagBytes,omitempty"`
+	// RetainedBytes of WAL are kept on the source for the replication slot that needs most.
+	// +optional
+	RetainedBytes int64 `json:"retainedBytes,omitempty"`
+	// ComparedRows is how many rows both sides had when they were compared last.
+	// +optional
+	ComparedRows int64 `json:"comparedRows,omitempty"`
+	// Problems prevent it from following, or from the cutover.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Problems []string `json:"problems,omitempty"`
 }

@@ -19,7 +19,36 @@ type ImportJob struct {
 	ExcludeExtensions []string `json:"excludeExtensions,omitempty"`
 	// PreloadLibraries is shared_preload_libraries of the cluster, without which some extensions can't be created.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+	// Online follows the source after the copy; nil: the import ends with it.
+	Online *OnlineImport `json:"online,omitempty"`
 }
+
+// OnlineImport says how a source is followed.
+type OnlineImport struct {
+	// Cluster is the UID of the cluster, from which the names of what is created on the source follow.
+	Cluster string `json:"cluster"`
+	// Release only drops what is there of the import.
+	Release bool `json:"release,omitempty"`
+}
+
+// ImportWanted is what may change while an online import runs. It is not in the task, since another task is another Job, which would
+// copy again.
+type ImportWanted struct {
+	// Cutover is requested.
+	Cutover bool `json:"cutover,omitempty"`
+	// MaxRetainedBytes of WAL that a slot may retain on the source; 0: not known yet.
+	MaxRetainedBytes int64 `json:"maxRetainedBytes,omitempty"`
+	// Generation of the PostgresCluster that says so. With it, a request that was taken back differs from one that was never made.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// Name of the publication and of the slot on the source for a database, and of the subscription.
+func (o OnlineImport) Name(database string) string {
+	return OnlineImportPrefix + hash([]string{o.Cluster, database})
+}
+
+// OnlineImportPrefix begins the names of what online imports create on their sources.
+const OnlineImportPrefix = "howdah_import_"
 
 // ImportSource is a server and how to log in there.
 type ImportSource struct {
@@ -57,6 +86,8 @@ type ImportDatabase struct {
 const (
 	ImportProgressKey  = "progress"  // v1alpha1.Progress
 	ImportPreflightKey = "preflight" // ImportPreflight
+	ImportOnlineKey    = "online"    // v1alpha1.OnlineImportStatus
+	ImportWantedKey    = "wanted"    // ImportWanted, which the db-controller writes
 )
 
 // ImportPreflight is what an import has found before it copied anything.

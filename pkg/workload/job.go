@@ -32,6 +32,7 @@ const (
 	ComponentUpgradeCheck  = "upgrade-check"
 	ComponentImage         = "image"
 	ComponentInspection    = "inspection"
+	ComponentImportRelease = "import-release"
 	ComponentFailoverDrill = "failover-drill"
 )
 

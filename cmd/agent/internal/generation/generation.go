@@ -141,14 +141,22 @@ func (v Volume) Complete(g Generation) error {
 	if g.SystemIdentifier == "" || g.MajorVersion == 0 {
 		return fmt.Errorf("%w: %s: system identifier or major version is unknown", ErrIncomplete, g.ID)
 	}
-	if err := syncFilesystem(v.Dir(g.ID)); err != nil {
-		return fmt.Errorf("make data generation %s durable: %w", g.ID, err)
+	if err := Sync(v, g.ID); err != nil {
+		return err
 	}
 	content, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {
 		return err
 	}
 	return WriteFile(filepath.Join(v.Dir(g.ID), file), append(content, '\n'), fileMode)
+}
+
+// Sync makes all that the folder of a generation has durable.
+func Sync(v Volume, id string) error {
+	if err := syncFilesystem(v.Dir(id)); err != nil {
+		return fmt.Errorf("make data generation %s durable: %w", id, err)
+	}
+	return nil
 }
 
 // Adopt points `current` at a whole generation, by one rename, and makes that durable.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +17,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // copyDatabase brings the schema, then the data, then indexes and constraints, all of one snapshot.
 func (w *Worker) copyDatabase(ctx context.Context, source *source, d Database, meter *meter) error {
-	snapshot, release, err := source.snapshot(ctx, d.Name)
+	snapshot, release, err := w.snapshot(ctx, source, d)
 	if err != nil {
 		return err
 	}
@@ -92,15 +95,23 @@ func (w *Worker) contents(ctx context.Context, path string) (list string, err er
 	return list, os.WriteFile(list, []byte(strings.Join(kept, "\n")+"\n"), 0o600)
 }
 
+// ofOnlineImport is a table in the publication of an online import, in a schema of any name.
+var ofOnlineImport = regexp.MustCompile(`^PUBLICATION TABLE .+ ` + agentapi.OnlineImportPrefix + `[0-9a-f]+ `)
+
 // staysBehind: rights in PostgreSQL's own functions and tables, which a provider hands out and which fit another server's roles; and
-// extensions that are not wanted. A line is: 215; 1259 16400 TABLE public events owner.
+// extensions that are not wanted, and publications of online imports. A line is: 215; 1259 16400 TABLE public events owner.
 func (w *Worker) staysBehind(line string) bool {
 	fields := strings.SplitN(line, " ", 4)
 	if len(fields) < 4 {
 		return false
 	}
 	entry := fields[3]
-	if strings.HasPrefix(entry, "ACL pg_catalog ") {
+	for _, start := range []string{"ACL pg_catalog ", "PUBLICATION - " + agentapi.OnlineImportPrefix, "COMMENT - PUBLICATION " + agentapi.OnlineImportPrefix} {
+		if strings.HasPrefix(entry, start) {
+			return true
+		}
+	}
+	if ofOnlineImport.MatchString(entry) {
 		return true
 	}
 	for _, name := range w.Task.ExcludeExtensions {

@@ -3,11 +3,12 @@
 // of one snapshot.
 //
 // Nothing of a failed import is ever used: it is the init Job's, which adopts a data generation only when it is whole. So there is
-// nothing to resume, and every attempt begins with an empty server.
+// nothing to resume, and every attempt begins with an empty server. Only an online import resumes, once it has copied all and follows.
 package importjob
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,28 +70,59 @@ type Worker struct {
 	Report func(job.Progress)
 	// Preflighted is told what was found before anything is copied, and again if there is more to say.
 	Preflighted func(context.Context, agentapi.ImportPreflight) error
+	// Following is told how an online import follows the source, and says what is wanted of it now.
+	Following func(context.Context, Following) (agentapi.ImportWanted, error)
+	// Pause is between two looks at the source; 0: the usual one.
+	Pause time.Duration
 	// LargeTable is from which size on a table is copied on its own; 0: the usual one.
 	LargeTable int64
+
+	attempt string // at the copy of an online import
 }
 
-// Run imports everything that the task names.
-func (w *Worker) Run(ctx context.Context) error {
+// Run imports everything that the task names. Of an online import, it copies what is there, and returns what Follow needs to know.
+func (w *Worker) Run(ctx context.Context) (Copied, error) {
 	w.Report(job.Progress{Phase: phaseChecking})
+	w.attempt = rand.Text()
 	source, err := openSource(w.Task.Source, w.Secrets, w.Scratch)
 	if err != nil {
-		return err
+		return Copied{}, err
 	}
 	inv, summary, err := w.preflight(ctx, source)
-	if err != nil {
-		return err
+	if err == nil && w.Task.Online == nil {
+		err = w.copyAll(ctx, source, inv, &summary)
+	} else if err == nil {
+		err = w.copyWatched(ctx, source, inv, &summary)
 	}
+	if err != nil {
+		if w.Task.Online != nil {
+			w.releaseFailed(ctx) // of a former attempt, too, which was killed
+		}
+		return Copied{}, err
+	}
+	return copiedFrom(inv, summary, w.attempt), nil
+}
+
+// copyWatched ends when the source retains too much meanwhile.
+func (w *Worker) copyWatched(ctx context.Context, source *source, inv *Inventory, summary *agentapi.ImportPreflight) error {
+	watched, stop := w.watchRetention(ctx, source, inv)
+	defer stop()
+	err := w.copyAll(watched, source, inv, summary)
+	if err != nil && ctx.Err() == nil && watched.Err() != nil {
+		return context.Cause(watched)
+	}
+	return err
+}
+
+// copyAll fills the new server.
+func (w *Worker) copyAll(ctx context.Context, source *source, inv *Inventory, summary *agentapi.ImportPreflight) error {
 	if err := w.createRoles(ctx, inv); err != nil {
 		return fmt.Errorf("create the roles: %w", err)
 	}
 	if err := w.createDatabases(ctx, inv); err != nil {
 		return err
 	}
-	if err := w.Preflighted(ctx, summary); err != nil {
+	if err := w.Preflighted(ctx, *summary); err != nil {
 		return fmt.Errorf("record what the source has: %w", err)
 	}
 	slog.Info("importing", "databases", len(inv.Databases), "source", inv.Version)
@@ -99,11 +132,11 @@ func (w *Worker) Run(ctx context.Context) error {
 			return job.Fail(ReasonImportFailed, fmt.Errorf("import database %s: %w", d.Name, err))
 		}
 	}
-	return w.finish(ctx, inv, summary, meter)
+	return w.finish(ctx, source, inv, summary, meter)
 }
 
 // finish is what comes after the data.
-func (w *Worker) finish(ctx context.Context, inv *Inventory, summary agentapi.ImportPreflight, meter *meter) error {
+func (w *Worker) finish(ctx context.Context, source *source, inv *Inventory, summary *agentapi.ImportPreflight, meter *meter) error {
 	for _, d := range inv.Databases {
 		if err := w.execAll(ctx, openDatabase(d)); err != nil {
 			return fmt.Errorf("rights in database %s: %w", d.Name, err)
@@ -114,12 +147,24 @@ func (w *Worker) finish(ctx context.Context, inv *Inventory, summary agentapi.Im
 	if err := run(ctx, env, nil, filepath.Join(w.BinDir, "vacuumdb"), "--all", "--analyze-only", "--quiet", "--no-password", fmt.Sprintf("--jobs=%d", w.Task.Connections)); err != nil {
 		return fmt.Errorf("collect statistics: %w", err)
 	}
-	refused, err := w.applySettings(ctx, inv) // last: they are for clients, and not for us
+	if w.Task.Online != nil {
+		return w.subscribe(ctx, source, inv)
+	}
+	return w.settle(ctx, databaseNames(inv), inv.Settings, summary)
+}
+
+// settle comes last: settings are for clients, and not for us.
+func (w *Worker) settle(ctx context.Context, databases []string, settings []Setting, summary *agentapi.ImportPreflight) error {
+	refused, err := w.applySettings(ctx, databases, settings)
 	if err != nil || len(refused) == 0 {
 		return err
 	}
-	summary.Warnings = append(summary.Warnings, refused...)
-	return w.Preflighted(ctx, summary)
+	for _, text := range refused {
+		if !slices.Contains(summary.Warnings, text) { // a Job that has died here does it again
+			summary.Warnings = append(summary.Warnings, text)
+		}
+	}
+	return w.Preflighted(ctx, *summary)
 }
 
 // preflight looks at both sides and refuses what can't succeed.

@@ -13,6 +13,16 @@ type Inventory struct {
 	Memberships []Membership
 	Databases   []Database
 	Settings    []Setting
+	// Replication is what only an online import asks.
+	Replication Replication
+}
+
+// Replication is what the source has for logical replication.
+type Replication struct {
+	WALLevel  string
+	Standby   bool
+	Allowed   bool // to whom we log in as
+	FreeSlots int
 }
 
 // Role of the source.
@@ -52,6 +62,8 @@ type Database struct {
 	// Subscriptions and Publications by name.
 	Subscriptions, Publications []string
 	LargeObjectBytes            int64
+	LargeObjects                int64
+	MayCreate                   bool  // a publication
 	HiddenLargeObjects          int64 // that we can't read
 	UserMappings                int64
 	// all are the tables before those were taken out that stay behind, and schemas those that there are.
@@ -73,6 +85,12 @@ type Table struct {
 	Readable           bool
 	RowSecurity        bool // it hides rows from us
 	OfExtension        bool
+	// Key: rows can be told apart, so that they can be changed while they are published.
+	Key      bool
+	Unlogged bool
+	Owned    bool // by us, or by a role that we are a member of
+	Empty    bool // it is imported without its data
+	Fires    bool // it has triggers that fire when changes are applied by replication
 }
 
 // Collation of the C library that a database needs: a locale of it, or one that initdb finds on its system.
@@ -83,9 +101,11 @@ type Collation struct {
 
 // relation kinds of pg_class
 const (
-	kindTable    = "r"
-	kindForeign  = "f"
-	kindSequence = "S"
+	kindTable        = "r"
+	kindPartitioned  = "p"
+	kindMaterialized = "m"
+	kindForeign      = "f"
+	kindSequence     = "S"
 )
 
 func (t Table) String() string { return t.Schema + "." + t.Name }
@@ -99,9 +119,20 @@ func (d Database) without(schemas, tables, data []string) Database {
 	for i := range d.Tables {
 		if slices.Contains(data, d.Tables[i].String()) {
 			d.Tables[i].Bytes, d.Tables[i].TotalBytes, d.Tables[i].RowSecurity = 0, 0, false // pg_dump locks it all the same
+			d.Tables[i].Empty = true
 		}
 	}
 	return d
+}
+
+// published are the tables that an online import follows: all whose rows are copied. Each partition is one.
+func (d Database) published() (tables []Table) {
+	for _, t := range d.Tables {
+		if t.Kind == kindTable && !t.OfExtension && !t.Empty {
+			tables = append(tables, t)
+		}
+	}
+	return tables
 }
 
 // dataBytes are those to copy.

@@ -19,7 +19,7 @@ var notOurs = []string{postgres.RoleSuperuser, "rdsadmin", "cloudsqladmin", "all
 func (s *source) inventory(ctx context.Context, wanted []agentapi.ImportDatabase) (*Inventory, error) {
 	inv := &Inventory{}
 	err := s.with(ctx, s.at.Database, func(conn *pgx.Conn) error {
-		for _, look := range []func(context.Context, *pgx.Conn) error{inv.readServer, inv.readRoles, inv.readMemberships, inv.readDatabases, inv.readSettings} {
+		for _, look := range []func(context.Context, *pgx.Conn) error{inv.readServer, inv.readRoles, inv.readMemberships, inv.readDatabases, inv.readSettings, inv.readReplication} {
 			if err := look(ctx, conn); err != nil {
 				return fmt.Errorf("look at the source: %w", local.Plain(err))
 			}
@@ -54,6 +54,16 @@ func (inv *Inventory) readServer(ctx context.Context, conn *pgx.Conn) error {
 	version := postgres.VersionFromNum(number)
 	inv.Major, inv.Version = version.Major, version.String()
 	return err
+}
+
+// readReplication is for online imports. A provider may have a role for who may replicate.
+func (inv *Inventory) readReplication(ctx context.Context, conn *pgx.Conn) error {
+	r := &inv.Replication
+	return conn.QueryRow(ctx, `SELECT pg_catalog.current_setting('wal_level'), pg_catalog.pg_is_in_recovery(), r.rolsuper OR r.rolreplication OR EXISTS
+			(SELECT FROM pg_catalog.pg_roles p WHERE p.rolname = 'rds_replication' AND pg_catalog.pg_has_role(p.oid, 'USAGE')),
+		least(pg_catalog.current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_catalog.pg_replication_slots WHERE slot_name !~ $1),
+			pg_catalog.current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_catalog.pg_stat_replication))::int
+		FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`, "^"+agentapi.OnlineImportPrefix).Scan(&r.WALLevel, &r.Standby, &r.Allowed, &r.FreeSlots)
 }
 
 func (inv *Inventory) readRoles(ctx context.Context, conn *pgx.Conn) error {
@@ -152,14 +162,17 @@ func (d *Database) read(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, `SELECT n.nspname, c.relname, c.relkind::text,
 		CASE WHEN c.relkind = 'r' THEN pg_catalog.pg_table_size(c.oid) ELSE 0 END, CASE WHEN c.relkind IN ('r', 'm') THEN pg_catalog.pg_total_relation_size(c.oid) ELSE 0 END,
 		pg_catalog.has_table_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'), c.relkind IN ('r', 'p') AND pg_catalog.row_security_active(c.oid),
-		EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND e.objid = c.oid AND e.deptype = 'e')
+		EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND e.objid = c.oid AND e.deptype = 'e'),
+		c.relreplident = 'f' OR EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indimmediate AND i.indisvalid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END),
+		c.relpersistence = 'u', pg_catalog.pg_has_role(c.relowner, 'USAGE'),
+		EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled IN ('A', 'R'))
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'p', 'm', 'f', 'S') AND `+outside+` ORDER BY 1, 2`)
 	if err != nil {
 		return err
 	}
 	d.Tables, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Table, err error) {
-		return t, row.Scan(&t.Schema, &t.Name, &t.Kind, &t.Bytes, &t.TotalBytes, &t.Readable, &t.RowSecurity, &t.OfExtension)
+		return t, row.Scan(&t.Schema, &t.Name, &t.Kind, &t.Bytes, &t.TotalBytes, &t.Readable, &t.RowSecurity, &t.OfExtension, &t.Key, &t.Unlogged, &t.Owned, &t.Fires)
 	})
 	if err != nil {
 		return err
@@ -183,8 +196,9 @@ func (d *Database) read(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	return conn.QueryRow(ctx, `SELECT pg_catalog.pg_total_relation_size('pg_catalog.pg_largeobject'),
-		(SELECT count(*) FROM pg_catalog.pg_largeobject_metadata WHERE NOT pg_catalog.pg_has_role(lomowner, 'USAGE') AND lomacl IS NULL), (SELECT count(*) FROM pg_catalog.pg_user_mappings)`).
-		Scan(&d.LargeObjectBytes, &d.HiddenLargeObjects, &d.UserMappings)
+		(SELECT count(*) FROM pg_catalog.pg_largeobject_metadata WHERE NOT pg_catalog.pg_has_role(lomowner, 'USAGE') AND lomacl IS NULL), (SELECT count(*) FROM pg_catalog.pg_user_mappings),
+		(SELECT count(*) FROM pg_catalog.pg_largeobject_metadata), pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`).
+		Scan(&d.LargeObjectBytes, &d.HiddenLargeObjects, &d.UserMappings, &d.LargeObjects, &d.MayCreate)
 }
 
 // readCollations finds those of the C library: its locales are not on every system.

@@ -60,6 +60,9 @@ func judge(inv *Inventory, task agentapi.ImportJob, t target) verdict {
 		v.judgeContents(d, task, t)
 	}
 	v.judgeSpace(inv, t)
+	if task.Online != nil {
+		v.judgeOnline(inv)
+	}
 	return v
 }
 
@@ -176,7 +179,7 @@ func (v *verdict) judgeContents(d Database, task agentapi.ImportJob, t target) {
 	}{
 		{d.Tablespaces, "Database %s: the contents of these tablespaces are imported onto the one volume: %s."},
 		{d.Subscriptions, "Database %s: these subscriptions are not imported, because two servers would consume one slot: %s."},
-		{d.Publications, "Database %s: these publications are imported, but not the slots of their subscribers: %s."},
+		{slices.DeleteFunc(slices.Clone(d.Publications), func(name string) bool { return strings.HasPrefix(name, agentapi.OnlineImportPrefix) }), "Database %s: these publications are imported, but not the slots of their subscribers: %s."},
 	} {
 		if len(kind.names) > 0 {
 			v.warn(kind.format, d.Name, some(kind.names))

@@ -158,10 +158,9 @@ func (w *Worker) createRoles(ctx context.Context, inv *Inventory) error {
 }
 
 // applySettings gives roles and databases their settings, and returns a sentence for each that this server doesn't accept.
-func (w *Worker) applySettings(ctx context.Context, inv *Inventory) (refused []string, err error) {
-	imported := databaseNames(inv)
+func (w *Worker) applySettings(ctx context.Context, imported []string, settings []Setting) (refused []string, err error) {
 	err = w.Target.With(ctx, postgres.RoleSuperuser, func(conn *pgx.Conn) error {
-		for _, s := range inv.Settings {
+		for _, s := range settings {
 			if s.Database != "" && !slices.Contains(imported, s.Database) || s.Role != "" && !carried(s.Role) {
 				continue
 			}

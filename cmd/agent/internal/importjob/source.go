@@ -21,6 +21,9 @@ import (
 
 const connectTime = 30 * time.Second
 
+// applicationName of our sessions on the source.
+const applicationName = "howdah-import"
+
 // source is the server that is read. Its password is in a file that only we can read, and in our memory.
 type source struct {
 	at       agentapi.ImportSource
@@ -81,7 +84,7 @@ func readSecret(key *agentapi.SecretKey, dir string) ([]byte, error) {
 func (s *source) environment(database string) []string {
 	env := append(plainEnvironment(),
 		"PGHOST="+s.at.Host, "PGPORT="+strconv.Itoa(s.at.Port), "PGUSER="+s.at.User, "PGDATABASE="+database, "PGSSLMODE="+s.at.SSLMode,
-		"PGCONNECT_TIMEOUT=30", "PGAPPNAME=howdah-import", "PGGSSENCMODE=disable")
+		"PGCONNECT_TIMEOUT=30", "PGAPPNAME="+applicationName, "PGGSSENCMODE=disable")
 	for name, path := range map[string]string{"PGPASSFILE": s.passfile, "PGSSLROOTCERT": s.ca, "PGSSLCERT": s.certificate, "PGSSLKEY": s.key} {
 		if path == "" {
 			path = "/nonexistent" // and not what a home folder has
@@ -103,6 +106,22 @@ func plainEnvironment() (env []string) {
 
 // connect opens a session that writes nothing.
 func (s *source) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config, err := s.config(database)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, s.unreachable(database, err)
+	}
+	return conn, nil
+}
+
+func (s *source) unreachable(database string, err error) error {
+	return job.Fail(ReasonSourceUnreachable, fmt.Errorf("connect to database %s of %s:%d as %s: %w", database, s.at.Host, s.at.Port, s.at.User, local.Plain(err)))
+}
+
+func (s *source) config(database string) (*pgx.ConnConfig, error) {
 	text := "sslmode=" + s.at.SSLMode
 	if s.ca != "" && s.at.SSLMode != "disable" {
 		text += " sslrootcert=" + s.ca
@@ -120,13 +139,9 @@ func (s *source) connect(ctx context.Context, database string) (*pgx.Conn, error
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
 	config.RuntimeParams = postgres.SessionSettings(0)
 	config.RuntimeParams["default_transaction_read_only"] = "on"
-	config.RuntimeParams["application_name"] = "howdah-import"
+	config.RuntimeParams["application_name"] = applicationName
 	delete(config.RuntimeParams, "role")
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, job.Fail(ReasonSourceUnreachable, fmt.Errorf("connect to database %s of %s:%d as %s: %w", database, s.at.Host, s.at.Port, s.at.User, local.Plain(err)))
-	}
-	return conn, nil
+	return config, nil
 }
 
 // with runs do in a session of its own.
@@ -139,14 +154,18 @@ func (s *source) with(ctx context.Context, database string, do func(*pgx.Conn) e
 	return do(conn)
 }
 
-// snapshot holds a snapshot of a database open, which all connections that copy it share, until release is called.
-func (s *source) snapshot(ctx context.Context, database string) (id string, release func(), err error) {
+// snapshot holds a snapshot of a database open, which all connections that copy it share, until release is called. It is that of another
+// session, or else a new one.
+func (s *source) snapshot(ctx context.Context, database, other string) (id string, release func(), err error) {
 	conn, err := s.connect(ctx, database)
 	if err != nil {
 		return "", nil, err
 	}
 	closing := context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err == nil && other != "" {
+		_, err = tx.Exec(ctx, "SET TRANSACTION SNAPSHOT "+literal(other))
+	}
 	if err == nil {
 		err = tx.QueryRow(ctx, "SELECT pg_catalog.pg_export_snapshot()").Scan(&id)
 	}

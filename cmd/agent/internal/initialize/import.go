@@ -2,6 +2,7 @@ package initialize
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,11 +19,16 @@ import (
 type Reports struct {
 	Progress  func(job.Progress)
 	Preflight func(context.Context, agentapi.ImportPreflight) error
+	// Following says how an online import follows its source, and returns what is wanted of it now.
+	Following func(context.Context, importjob.Following) (agentapi.ImportWanted, error)
 	Close     func()
 }
 
-// preflightManager writes what was found, beside the progress, which has a manager of its own.
-const preflightManager = "howdah-worker-preflight"
+// Managers of what is written beside the progress, which has a manager of its own.
+const (
+	preflightManager = "howdah-worker-preflight"
+	followingManager = "howdah-worker-following"
+)
 
 // InCluster reports into the ConfigMap of the Job.
 func InCluster(ctx context.Context, object agentapi.Object) (Reports, error) {
@@ -36,11 +42,35 @@ func InCluster(ctx context.Context, object agentapi.Object) (Reports, error) {
 		Preflight: func(ctx context.Context, found agentapi.ImportPreflight) error {
 			return job.ApplyKey(ctx, client, object, preflightManager, agentapi.ImportPreflightKey, found)
 		},
+		Following: func(ctx context.Context, now importjob.Following) (wanted agentapi.ImportWanted, err error) {
+			data, err := job.ExchangeKey(ctx, client, object, followingManager, agentapi.ImportOnlineKey, now)
+			if text := data[agentapi.ImportWantedKey]; err == nil && text != "" {
+				err = json.Unmarshal([]byte(text), &wanted)
+			}
+			return wanted, err
+		},
 	}, nil
 }
 
 // runImport fills a server that nobody else reaches, and stops it. What it writes is made durable with the data generation.
-func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pgdata string) (err error) {
+func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pgdata string) (copied importjob.Copied, err error) {
+	_, free, err := w.Volume.Space()
+	if err != nil {
+		return copied, err
+	}
+	options := importjob.Settings(free) + " -c maintenance_work_mem=" + maintenanceMemory(job.MemoryLimit(job.Cgroup), task.Import.Connections)
+	err = w.withImport(ctx, task, func(importing importjob.Worker) error {
+		importing.Free = free
+		return w.serve(ctx, task, &importing, pgdata, binDir, options, func() (err error) {
+			copied, err = importing.Run(ctx)
+			return err
+		})
+	})
+	return copied, err
+}
+
+// withImport opens what an import reports to.
+func (w Worker) withImport(ctx context.Context, task agentapi.InitJob, do func(importjob.Worker) error) error {
 	reports, err := w.Reports(ctx, task.Import.Object)
 	if err != nil {
 		return err
@@ -51,11 +81,14 @@ func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pg
 		return err
 	}
 	defer os.RemoveAll(dir)
-	_, free, err := w.Volume.Space()
-	if err != nil {
-		return err
-	}
-	options := importjob.Settings(free) + " -c maintenance_work_mem=" + maintenanceMemory(job.MemoryLimit(job.Cgroup), task.Import.Connections)
+	return do(importjob.Worker{
+		Task: *task.Import, Major: task.MajorVersion, Target: local.Server{SocketDir: dir, Port: sqlPort},
+		Scratch: dir, Secrets: w.Secrets, Report: reports.Progress, Preflighted: reports.Preflight, Following: reports.Following, Pause: w.Pause,
+	})
+}
+
+// serve runs a server for an import.
+func (w Worker) serve(ctx context.Context, task agentapi.InitJob, importing *importjob.Worker, pgdata, binDir, options string, do func() error) (err error) {
 	if libraries := task.Import.PreloadLibraries; libraries != "" {
 		options += " -c shared_preload_libraries='" + strings.ReplaceAll(libraries, "'", `'\''`) + "'"
 	}
@@ -63,16 +96,13 @@ func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pg
 	if err != nil {
 		return err
 	}
-	stop, err := w.start(ctx, binDir, pgdata, dir, options+found.Options())
+	importing.BinDir = binDir
+	stop, err := w.start(ctx, binDir, pgdata, importing.Scratch, options+found.Options())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx))) }()
-	importing := importjob.Worker{
-		Task: *task.Import, Major: task.MajorVersion, BinDir: binDir, Target: local.Server{SocketDir: dir, Port: sqlPort},
-		Scratch: dir, Secrets: w.Secrets, Free: free, Report: reports.Progress, Preflighted: reports.Preflight,
-	}
-	return importing.Run(ctx)
+	return do()
 }
 
 // maintenanceMemory for each index that is built at the same time: a quarter of the pod's memory for all of them.

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/importjob"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -96,6 +97,9 @@ type foreign struct {
 	secrets string
 	found   agentapi.ImportPreflight
 	phases  func(job.Progress)
+	follows func(importjob.Following) (cutover bool)
+	// retained is how much WAL the slots may retain.
+	retained int64
 }
 
 func newForeign(t *testing.T) *foreign {
@@ -106,6 +110,7 @@ func newForeign(t *testing.T) *foreign {
 	pgtest.Own(t, dir)
 	s := pgtest.Start(t, pgtest.Options{HBA: "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n", Params: map[string]string{
 		"listen_addresses": host + "1," + host + "2", "ssl": "on", "ssl_cert_file": filepath.Join(dir, "tls.crt"), "ssl_key_file": filepath.Join(dir, "tls.key"),
+		"wal_level": "logical", "max_prepared_transactions": "2",
 	}})
 	f := &foreign{Server: s, secrets: t.TempDir(), phases: func(job.Progress) {}}
 	content, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
@@ -128,10 +133,13 @@ func newForeign(t *testing.T) *foreign {
 
 // run imports onto a volume.
 func (f *foreign) run(ctx context.Context, volume generation.Volume) error {
-	worker := Worker{Volume: volume, Run: postgres.Exec, Now: time.Now, Secrets: f.secrets, Reports: func(context.Context, agentapi.Object) (Reports, error) {
+	worker := Worker{Volume: volume, Run: postgres.Exec, Now: time.Now, Secrets: f.secrets, Pause: 50 * time.Millisecond, ReleaseTime: time.Minute, Reports: func(context.Context, agentapi.Object) (Reports, error) {
 		return Reports{
 			Progress: f.phases, Close: func() {},
 			Preflight: func(_ context.Context, found agentapi.ImportPreflight) error { f.found = found; return nil },
+			Following: func(ctx context.Context, now importjob.Following) (agentapi.ImportWanted, error) {
+				return agentapi.ImportWanted{Cutover: f.follows(now), MaxRetainedBytes: f.retained}, ctx.Err()
+			},
 		}, nil
 	}}
 	_, err := worker.Init(ctx, f.task)

@@ -40,12 +40,17 @@ type Worker struct {
 	Secrets string
 	// Clone fills a data directory with the data of another cluster; see clonejob.
 	Clone func(context.Context, Clone) error
+	// Pause of an online import between two looks at its source, and ReleaseTime for which it tries to drop there what it has created; 0: the usual ones.
+	Pause, ReleaseTime time.Duration
 	// ExtensionsDir has the images of extensions that the cluster has.
 	ExtensionsDir string
 }
 
 // Init makes the generation that the job asks for and adopts it. One that is whole is only adopted.
 func (w Worker) Init(ctx context.Context, task agentapi.InitJob) (Result, error) {
+	if task.Import != nil && task.Import.Online != nil && task.Import.Online.Release {
+		return Result{}, w.onlyRelease(ctx, task)
+	}
 	if task.DataGeneration == "" || task.MajorVersion == 0 {
 		return Result{}, job.Final(job.ReasonBadJob, errors.New("the job names no data generation or no major version"))
 	}
@@ -61,6 +66,11 @@ func (w Worker) Init(ctx context.Context, task agentapi.InitJob) (Result, error)
 	if err := w.Volume.Adopt(g.ID); err != nil {
 		return Result{}, fmt.Errorf("adopt data generation %s: %w", g.ID, err)
 	}
+	if task.Import != nil && task.Import.Online != nil {
+		if err := w.releaseSource(ctx, task); err != nil {
+			return Result{}, err
+		}
+	}
 	return Result{DataGeneration: g.ID, SystemIdentifier: g.SystemIdentifier, MajorVersion: g.MajorVersion}, nil
 }
 
@@ -68,6 +78,9 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 	binDir, err := postgres.BinDir(ctx, w.Run, task.MajorVersion)
 	if err != nil {
 		return generation.Generation{}, job.Final(ReasonNoPrograms, err)
+	}
+	if task.Import != nil && task.Import.Online != nil {
+		return w.createOnline(ctx, task, binDir)
 	}
 	pgdata, err := w.Volume.Begin(task.DataGeneration)
 	if err != nil {
@@ -92,7 +105,7 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 		}
 	}
 	if task.Import != nil {
-		if err := w.runImport(ctx, task, binDir, pgdata); err != nil {
+		if _, err := w.runImport(ctx, task, binDir, pgdata); err != nil {
 			return generation.Generation{}, err
 		}
 		g.From = task.Import.Source.Host

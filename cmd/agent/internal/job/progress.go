@@ -82,19 +82,30 @@ func NewConfigMapReporter(ctx context.Context, client *kube.Client, object agent
 
 // ApplyKey writes a value as JSON into a key of a ConfigMap, as its manager. The other keys stay.
 func ApplyKey(ctx context.Context, client *kube.Client, object agentapi.Object, manager, key string, value any) error {
+	_, err := ExchangeKey(ctx, client, object, manager, key, value)
+	return err
+}
+
+// ExchangeKey is ApplyKey, and returns what all keys have then: so a Job learns what its controller has written there, with the right to
+// report and no other.
+func ExchangeKey(ctx context.Context, client *kube.Client, object agentapi.Object, manager, key string, value any) (map[string]string, error) {
 	if client == nil {
-		return nil
+		return nil, nil
 	}
 	content, err := json.Marshal(value)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metadata := map[string]string{"name": object.Name}
 	if object.UID != "" {
 		metadata["uid"] = object.UID
 	}
 	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]string{key: string(content)}}
-	return client.Apply(ctx, "/api/v1/namespaces/"+object.Namespace+"/configmaps/"+object.Name, manager, body)
+	var answer struct {
+		Data map[string]string `json:"data"`
+	}
+	err = client.ApplyAndRead(ctx, "/api/v1/namespaces/"+object.Namespace+"/configmaps/"+object.Name, manager, body, &answer)
+	return answer.Data, err
 }
 
 func statusPath(object agentapi.Object) string {

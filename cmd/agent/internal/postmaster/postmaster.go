@@ -59,7 +59,7 @@ func environment(pod []string, ldapConf string) []string {
 // Start starts the server. Nobody else may run one on this data directory, which the lock in spec guarantees; what a
 // dead one left there is removed first.
 func Start(spec Spec) (*Server, error) {
-	if err := errors.Join(removeStalePID(spec.PGData), removeStaleLock(spec.Socket)); err != nil {
+	if err := errors.Join(RemoveStalePID(spec.PGData), removeStaleLock(spec.Socket)); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(filepath.Join(spec.BinDir, "postgres"), append([]string{"-D", spec.PGData}, spec.Args...)...)
@@ -186,9 +186,9 @@ func (s *Server) CleanUp() error {
 
 const orphanTime = 30 * time.Second
 
-// removeStalePID removes the postmaster.pid of a server that is dead: after a crash of the container its process id
+// RemoveStalePID removes the postmaster.pid of a server that is dead: after a crash of the container its process id
 // may be that of anything. A live server on this very directory is refused.
-func removeStalePID(pgdata string) error {
+func RemoveStalePID(pgdata string) error {
 	path := filepath.Join(pgdata, "postmaster.pid")
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -99,6 +99,7 @@ func (p parts) run() steps {
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.rollouts.Admit,          // recorded before anything is taken down
 		p.images.Change,
+		p.instances.TellImport, // before its Job is waited for
 		p.instances.Initialize,
 		instances.RecordImport, // recorded before PostgreSQL serves it
 		instances.RecordClone,
@@ -130,7 +131,7 @@ func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 		goOn = append(goOn, whileNamespaceLasts(p.untilBackedUp()))
 	}
 	return slices.Concat(steps{r.keepOrder}, goOn, steps{
-		volumegrant.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,
+		volumegrant.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.instances.ReleaseSource, p.storage.ReleaseVolumes, r.removeFinalizer,
 	})
 }
 

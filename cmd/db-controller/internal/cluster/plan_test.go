@@ -42,7 +42,7 @@ func TestThePlanFollowsWhatWasSeen(t *testing.T) {
 			t.Errorf("%s has to come before %s: %v", order[0], order[1], live)
 		}
 	}
-	gone := []string{"keepOrder", "Respond", "StopInitialization", "StopInstances", "ReleaseVolumes", "removeFinalizer"}
+	gone := []string{"keepOrder", "Respond", "StopInitialization", "StopInstances", "ReleaseSource", "ReleaseVolumes", "removeFinalizer"}
 	if plan := names(r.plan(observedtest.Running(deleted))); !slices.Equal(plan, gone) {
 		t.Errorf("without a final backup: %v", plan)
 	}

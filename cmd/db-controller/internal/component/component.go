@@ -68,6 +68,9 @@ func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(o
 // InitJob creates the first data generation.
 func (n Names) InitJob() string { return n.cluster + "-init" }
 
+// ImportReleaseJob drops what an online import has created on its source.
+func (n Names) ImportReleaseJob() string { return n.cluster + "-import-release" }
+
 // InspectionJob reads the volume of an instance, by its ordinal, before anything is started on it.
 func (n Names) InspectionJob(ordinal int) string {
 	return fmt.Sprintf("%s-volume-%d", n.cluster, ordinal)

@@ -29,6 +29,9 @@ func importTask(o *observed.Cluster) *agentapi.ImportJob {
 		ExcludeExtensions: texts(wanted.ExcludeExtensions),
 		PreloadLibraries:  string(o.Cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
+	if wanted.Online != nil {
+		task.Online = &agentapi.OnlineImport{Cluster: string(o.Cluster.Identity())}
+	}
 	for _, d := range wanted.Databases {
 		task.Databases = append(task.Databases, agentapi.ImportDatabase{
 			Name: d.Name, ExcludeSchemas: texts(d.ExcludeSchemas), ExcludeTables: texts(d.ExcludeTables), ExcludeTableData: texts(d.ExcludeTableData),
@@ -83,10 +86,46 @@ func importing(o *observed.Cluster) string {
 	return howFar(o, fmt.Sprintf("Databases are to be imported from %s.", source), fmt.Sprintf("Databases are imported from %s", source))
 }
 
+// following says how an online import follows; nothing: it doesn't yet.
+func following(o *observed.Cluster) (reason, message string) {
+	online := observed.ImportOnline(o)
+	if observed.OnlineImport(o) == nil || online == nil || !o.InitJob.Exists || o.InitJob.Trouble() != "" {
+		return "", ""
+	}
+	source := o.Cluster.Spec.Bootstrap.Import.Source.Host
+	lag := fmt.Sprintf("lag by %s of WAL, and the source retains %s", mebibytes(online.LagBytes), mebibytes(online.RetainedBytes))
+	switch online.State {
+	case v1alpha1.OnlineImportFollowing:
+		reason, message = v1alpha1.ReasonFollowingSource, fmt.Sprintf("The databases follow %s, %s. To cut over, close the databases there, and set spec.bootstrap.import.online.cutover: true.", source, lag)
+	case v1alpha1.OnlineImportCuttingOver:
+		reason, message = v1alpha1.ReasonCuttingOver, fmt.Sprintf("The databases are to be cut over from %s. They %s.", source, lag)
+	case v1alpha1.OnlineImportCutOver:
+		return v1alpha1.ReasonCuttingOver, fmt.Sprintf("The databases are cut over from %s, and the cluster is about to start.", source)
+	default:
+		return "", ""
+	}
+	for _, problem := range online.Problems {
+		message += " " + observed.Bounded(problem, longestProblem)
+	}
+	return reason, message
+}
+
+// retaining says that the source may keep WAL for an import that doesn't run; empty: there is nothing of it on the source.
+func retaining(o *observed.Cluster) string {
+	status := o.Cluster.Status.Import
+	if observed.OnlineImport(o) == nil || o.HasRun() || !begunOnSource(o) || status != nil && status.Online != nil && status.Online.State == v1alpha1.OnlineImportCutOver {
+		return ""
+	}
+	return " Meanwhile, replication slots of the import may retain WAL on the source without a limit: if this takes long, delete the PostgresCluster, which drops them."
+}
+
+// longestProblem in a condition, in characters.
+const longestProblem = 300
+
 // howFar is what the init Job has reported.
 func howFar(o *observed.Cluster, toCome, goesOn string) string {
 	if trouble := o.InitJob.Trouble(); trouble != "" {
-		return trouble
+		return trouble + retaining(o)
 	}
 	p := o.ImportProgress()
 	if p == nil || !o.InitJob.Exists {

@@ -48,11 +48,11 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		return Initializing(o)
 	case state.Failed && state.Ended():
 		_, message := state.FailureReason()
-		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s Fix the cause and delete the Job, which is then created again.",
-			o.Names.InitJob(), phrase.Sentence(message)))
+		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s Fix the cause and delete the Job, which is then created again.%s",
+			o.Names.InitJob(), phrase.Sentence(message), retaining(o)))
 	case len(o.Workers) > 0:
 		if reason, message := availability.PodTrouble(&o.Workers[0]); reason != "" {
-			return flow.Wait(reason, message)
+			return flow.Wait(reason, message+retaining(o))
 		}
 	}
 	return Initializing(o)
@@ -64,6 +64,9 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(o))
 	}
 	if o.Imports() {
+		if reason, message := following(o); reason != "" {
+			return flow.Wait(reason, message)
+		}
 		return flow.Wait(v1alpha1.ReasonImporting, importing(o))
 	}
 	if observed.Clones(o) {

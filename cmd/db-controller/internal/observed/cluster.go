@@ -77,6 +77,8 @@ type Cluster struct {
 	Initializing bool
 	// ImportReport is the ConfigMap in which an init Job that imports says how far it is; nil: there is none.
 	ImportReport *corev1.ConfigMap
+	// SourceRelease is the Job that drops what an online import has created on its source. It is looked at while the cluster is deleted.
+	SourceRelease workload.State
 	// Volumes that spec.bootstrap.volumes may speak of, by ordinal. They are read until the cluster has begun.
 	Volumes []Volume
 	// ImageJob tries the image that is wanted.

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"encoding/json"
+	"slices"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -33,6 +34,27 @@ func (o *Cluster) ImportPreflight() *agentapi.ImportPreflight {
 		return nil
 	}
 	return found
+}
+
+// ImportOnline is how an online import follows its source, as the Job has said; nil: it has said nothing that can be read.
+func ImportOnline(o *Cluster) *v1alpha1.OnlineImportStatus {
+	online := &v1alpha1.OnlineImportStatus{}
+	if !o.importSaid(agentapi.ImportOnlineKey, online) || !slices.Contains(onlineStates, online.State) {
+		return nil
+	}
+	return online
+}
+
+var onlineStates = []v1alpha1.OnlineImportState{
+	v1alpha1.OnlineImportCopying, v1alpha1.OnlineImportFollowing, v1alpha1.OnlineImportCuttingOver, v1alpha1.OnlineImportCutOver,
+}
+
+// OnlineImport is what spec says of one; nil: the cluster has none.
+func OnlineImport(o *Cluster) *v1alpha1.OnlineImport {
+	if !o.Imports() {
+		return nil
+	}
+	return o.Cluster.Spec.Bootstrap.Import.Online
 }
 
 func (o *Cluster) importSaid(key string, into any) bool {

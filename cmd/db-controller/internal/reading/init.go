@@ -77,13 +77,25 @@ func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) 
 	return nil
 }
 
-// readImport looks for what the init Job reports. The cache is enough: it is shown, and what is decided is decided by how the Job ends.
-func (r *Reader) readImport(ctx context.Context, o *observed.Cluster) error {
+// readImport looks for what the init Job reports. The cache is enough: it is shown, and what is decided is decided by how the Job ends. Only
+// whether there may be something of an online import on its source is asked of the API server, before the cluster is forgotten, and so is the
+// Job that drops it.
+func (r *Reader) readImport(ctx context.Context, o *observed.Cluster) (err error) {
+	if !o.Deleting() || observed.OnlineImport(o) == nil || o.HasRun() {
+		return readImportReport(ctx, o, r.Client)
+	}
+	if o.SourceRelease, err = workload.Observe(ctx, r.Client, r.Live, o.Cluster, o.Names.ImportReleaseJob()); err != nil {
+		return err
+	}
+	return readImportReport(ctx, o, r.Live)
+}
+
+func readImportReport(ctx context.Context, o *observed.Cluster, reader client.Reader) error {
 	if !o.Imports() && !observed.Clones(o) {
 		return nil
 	}
 	report := &corev1.ConfigMap{}
-	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.InitJob(), report)
+	found, err := observed.Read(ctx, reader, o.Cluster.Namespace, o.Names.InitJob(), report)
 	if found && !observed.Foreign(report, o.Cluster) {
 		o.ImportReport = report
 	}
@@ -115,8 +127,10 @@ func (r *Reader) readInitEnd(ctx context.Context, o *observed.Cluster) (err erro
 	if o.HasRun() || o.StatefulSet() != nil || o.BootstrapsByRestore() || o.Initializing || !o.Fresh && instances.FirstStart(o) {
 		return nil
 	}
-	o.InitJob, err = workload.Observe(ctx, podsFromCache{r.Live, r.Client}, r.Live, o.Cluster, o.Names.InitJob())
-	return err
+	if o.InitJob, err = workload.Observe(ctx, podsFromCache{r.Live, r.Client}, r.Live, o.Cluster, o.Names.InitJob()); err != nil || !o.Initialized() {
+		return err
+	}
+	return readImportReport(ctx, o, r.Live) // with the last that it has said, which is recorded
 }
 
 // podsFromCache gets single objects from the API server, and lists of them from the cache.

@@ -11,6 +11,7 @@ import (
 const (
 	mostImportLines     = 64
 	mostImportDatabases = 256
+	mostImportProblems  = 16
 	// Names and warnings are so long at most, in characters: the pod runs what the source has in its schemas, and could say anything.
 	longestImportName, longestImportText = 64, 1000
 )
@@ -20,8 +21,8 @@ func reportImport(o *observed.Cluster) {
 	if !o.Imports() || o.HasRun() || o.Cluster.Status.Import != nil && o.Cluster.Status.Import.CompletedAt != nil {
 		return
 	}
-	progress, found := o.ImportProgress(), o.ImportPreflight()
-	if progress == nil && found == nil {
+	progress, found, online := o.ImportProgress(), o.ImportPreflight(), observed.ImportOnline(o)
+	if progress == nil && found == nil && online == nil {
 		return
 	}
 	if o.Cluster.Status.Import == nil {
@@ -29,6 +30,10 @@ func reportImport(o *observed.Cluster) {
 	}
 	status := o.Cluster.Status.Import
 	status.Progress = progress
+	if online != nil && observed.OnlineImport(o) != nil && (status.Online == nil || status.Online.State != v1alpha1.OnlineImportReleased) {
+		online.Problems = bounded(online.Problems, mostImportProblems, longestImportText)
+		status.Online = online
+	}
 	if found != nil {
 		status.SourceVersion = observed.Bounded(found.SourceVersion, longestImportName)
 		status.Databases = bounded(found.Databases, mostImportDatabases, longestImportName)

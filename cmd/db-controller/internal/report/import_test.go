@@ -27,11 +27,12 @@ func TestWhatThePodOfAnImportSaysFitsIntoTheStatus(t *testing.T) {
 		return string(content)
 	}
 	o := observedtest.Running(func(o *observed.Cluster) {
-		o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{}}
+		o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Online: &v1alpha1.OnlineImport{}}}
 		o.Cluster.Status.SystemIdentifier = ""
 		o.ImportReport = &corev1.ConfigMap{Data: map[string]string{
 			agentapi.ImportProgressKey:  said(v1alpha1.Progress{Phase: long, Message: long}),
 			agentapi.ImportPreflightKey: said(agentapi.ImportPreflight{SourceVersion: long, Databases: many, Warnings: many, RolesWithoutPassword: many}),
+			agentapi.ImportOnlineKey:    said(v1alpha1.OnlineImportStatus{State: v1alpha1.OnlineImportFollowing, Problems: many}),
 		}}
 	})
 	if o.HasRun() {
@@ -42,10 +43,27 @@ func TestWhatThePodOfAnImportSaysFitsIntoTheStatus(t *testing.T) {
 	if status == nil || status.Progress == nil || len(status.Databases) != mostImportDatabases || len(status.Warnings) != mostImportLines {
 		t.Fatalf("status.import is not what was said: %t", status == nil)
 	}
-	texts := slices.Concat(status.Databases, status.Warnings, status.RolesWithoutPassword, []string{status.SourceVersion, status.Progress.Phase, status.Progress.Message})
+	if status.Online == nil || len(status.Online.Problems) != mostImportProblems {
+		t.Fatalf("status.import.online is %+v", status.Online)
+	}
+	texts := slices.Concat(status.Databases, status.Warnings, status.Online.Problems, status.RolesWithoutPassword, []string{status.SourceVersion, status.Progress.Phase, status.Progress.Message})
 	for _, text := range texts {
 		if n := utf8.RuneCountInString(text); n > longestImportText {
 			t.Fatalf("there is a text of %d characters", n)
+		}
+	}
+}
+
+// TestAStateThatTheSchemaDoesNotHaveIsNotShown, nor is one of an import that isn't online.
+func TestAStateThatTheSchemaDoesNotHaveIsNotShown(t *testing.T) {
+	for said, online := range map[string]*v1alpha1.OnlineImport{`{"state":"Odd"}`: {}, `{"state":"Released"}`: {}, `{"state":"Following"}`: nil, `{`: {}} {
+		o := observedtest.Running(func(o *observed.Cluster) {
+			o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Online: online}}
+			o.Cluster.Status.SystemIdentifier = ""
+			o.ImportReport = &corev1.ConfigMap{Data: map[string]string{agentapi.ImportOnlineKey: said}}
+		})
+		if reportImport(o); o.Cluster.Status.Import != nil && o.Cluster.Status.Import.Online != nil {
+			t.Errorf("%s shows as %+v", said, o.Cluster.Status.Import.Online)
 		}
 	}
 }
