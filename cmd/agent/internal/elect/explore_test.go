@@ -173,7 +173,7 @@ var faults = map[string]fault{
 	}},
 	"remove": {"delete the Lease", holding, func(u *universe, p *place) {
 		u.version++
-		u.lease = Record{Version: strconv.Itoa(u.version)}
+		u.lease = made(u.version)
 		for _, q := range u.places {
 			q.config.Begins = p.name
 			q.core.Configure(q.config)
@@ -209,7 +209,7 @@ func (u *universe) check() {
 	}
 }
 
-// recovers says whether there is a primary that acknowledges commits once all is well that can be.
+// recovers says whether there is a primary that acknowledges commits, and that all others follow, once all is well that can be.
 func (u *universe) recovers() (bool, string) {
 	v := u.clone()
 	v.prefer(Failover{})
@@ -233,7 +233,7 @@ func (u *universe) recovers() (bool, string) {
 				for _, r := range v.places {
 					v.catchUp(r)
 				}
-				if len(v.acked) > acked || !slices.Contains(p.pending, last+1) {
+				if (len(v.acked) > acked || !slices.Contains(p.pending, last+1)) && v.allFollow(p) {
 					return true, v.wrong
 				}
 			}
@@ -242,11 +242,16 @@ func (u *universe) recovers() (bool, string) {
 			return false, v.wrong
 		}
 	}
-	why := "there is no primary even once everything works that is left:"
+	why := "there is no primary that all others follow even once everything works that is left:"
 	for _, p := range v.places {
 		why += fmt.Sprintf("\n  %s: %d, mode %d, %s", p.name, p.want.Role, p.mode, p.want.Why)
 	}
 	return false, fmt.Sprintf("%s\n  Lease %+v\n", why, v.lease)
+}
+
+// allFollow says whether all others receive WAL from the primary.
+func (u *universe) allFollow(p *place) bool {
+	return !slices.ContainsFunc(u.places, func(r *place) bool { return r != p && (r.want.Role != Follow || u.streams(r) != p) })
 }
 
 // mayExpectOne says whether a primary has to come: more may be lost than the quorum covers, and nobody writes a Lease again that was rolled
@@ -332,7 +337,7 @@ func replaced(u *universe) {
 // unbuilt: the first instance has begun a data generation that the others have no copy of.
 func unbuilt(u *universe) {
 	u.version++
-	u.lease = Record{Version: strconv.Itoa(u.version)}
+	u.lease = made(u.version)
 	u.newest, u.history = u.lease, nil
 	for i, p := range u.places {
 		p.disk, p.cut = disk{}, i > 0
@@ -378,6 +383,7 @@ var explorations = map[string]exploration{
 	"an instance that is lost":              {instances: 3, number: 1, required: true, faults: []string{"lose"}, ticks: 4, commits: 2, most: 1},
 	"a Lease from a backup":                 {instances: 3, number: 1, required: true, faults: []string{"restore", "edit", "remove", "crash"}, ticks: 2, commits: 1, most: 2},
 	"a Lease from before a switchover":      {instances: 3, number: 1, required: true, faults: []string{"restore", "crash"}, commits: 1, most: 2, begin: moved},
+	"a Lease that is created again":         {instances: 3, number: 1, required: true, faults: []string{"remove", "crash"}, ticks: 1, commits: 1, most: 2, begin: moved},
 	"a volume from a snapshot":              {instances: 3, number: 1, required: true, faults: []string{"roll back", "empty", "lose"}, ticks: 5, commits: 1, most: 2, begin: advanced},
 	"replicas that are being built": {
 		instances: 3, number: 2, required: true, degrade: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 2, most: 2, begin: unbuilt},

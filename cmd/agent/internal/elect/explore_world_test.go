@@ -137,7 +137,7 @@ type exploration struct {
 }
 
 func newUniverse(e exploration) *universe {
-	u := &universe{config: e, ticks: e.ticks, commits: e.commits, faults: e.most, version: 1, lease: Record{Version: "1"}}
+	u := &universe{config: e, ticks: e.ticks, commits: e.commits, faults: e.most, version: 1, lease: made(1)}
 	u.newest = u.lease
 	for i := range e.instances {
 		p := &place{name: peers(3)[i], now: 100 * time.Second, limits: exploredLimits()}
@@ -289,14 +289,20 @@ func (u *universe) streams(r *place) *place {
 	return p
 }
 
+// made is a Lease that was just created.
+func made(version int) Record {
+	return Record{Version: strconv.Itoa(version), Created: fmt.Sprintf("%06d", version)}
+}
+
 // apply writes the Lease if its version is the one that was known.
 func (u *universe) apply(w *Write) (string, bool) {
 	if w.Record.Version != u.lease.Version {
 		return "", false
 	}
 	u.version++
+	created := u.lease.Created
 	u.lease = w.Record
-	u.lease.Version = strconv.Itoa(u.version)
+	u.lease.Version, u.lease.Created = strconv.Itoa(u.version), created
 	u.newest = u.lease
 	u.history = append(u.history, u.lease)
 	return u.lease.Version, true
@@ -321,7 +327,7 @@ func (p *place) delay(is bool) {
 func (p *place) position() agentapi.Position {
 	found := agentapi.Position{Pod: p.name, Generation: generation, Replica: p.mode == Replica, Promised: p.core.Promised(p.now)}
 	if r := p.core.Record(); r != nil {
-		found.Term = r.Term
+		found.Term, found.LeaseCreated = r.Term, r.Created
 	}
 	if p.mode == Replica {
 		found.Timeline, found.LSN = p.disk.timeline(), uint64(len(p.disk.wal))
