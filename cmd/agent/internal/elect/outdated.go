@@ -31,11 +31,11 @@ func (c *candidate) outdated() string {
 	return ""
 }
 
-// knowsMore says whether another instance knows a later Lease, or data that this one doesn't. A term of a Lease that was deleted is of no
+// knowsMore says whether another instance knows a later term, or data that this one doesn't. A term of a Lease that was deleted is of no
 // worth, however long ago it was named.
 func knowsMore(p agentapi.Position, r *Record) bool {
 	theirs := &Record{Created: p.LeaseCreated, Term: p.Term}
-	return r.Timeline > 0 && p.Timeline > r.Timeline || theirs.createdAfter(r) || theirs.Term > r.Term && !r.createdAfter(theirs)
+	return r.Timeline > 0 && p.Timeline > r.Timeline || theirs.Term > r.Term && !r.createdAfter(theirs)
 }
 
 // rolledBack says why the volume of the last holder is older than what it had as the primary; empty: it isn't.

@@ -159,8 +159,6 @@ func (r *Record) older(than *Record) bool {
 		return !r.newer(than)
 	case r.createdAfter(than):
 		return false
-	case than.createdAfter(r):
-		return true
 	case r.Term != than.Term:
 		return r.Term < than.Term
 	}
