@@ -164,10 +164,11 @@ const onlineTold = `SELECT count(*) || ' ' || md5(string_agg(t::text, ',' ORDER 
 	UNION ALL SELECT last_value || is_called::text FROM sales.parts_id_seq UNION ALL SELECT last_value::text FROM sales.numbers_id_seq`
 
 func TestAnOnlineImportLosesNothingWhereverItIsKilled(t *testing.T) {
+	subset.OnlyInFull(t)
 	f := newOnline(t)
 	volume := generation.Volume(t.TempDir())
 	writer := f.write(t)
-	for _, phase := range subset.Some(1, []string{"CreatingSlot", "Copying", "BuildingIndexes", "Analyzing"}) {
+	for _, phase := range []string{"CreatingSlot", "Copying", "BuildingIndexes", "Analyzing"} {
 		f.ended(t, volume, false, func(now, _ string) bool { return now == phase })
 		if left := f.left(t); left != "" {
 			t.Errorf("an attempt that ended in %s leaves %s", phase, left)
@@ -244,7 +245,6 @@ func killPostmaster(t *testing.T, pgdata string) {
 }
 
 func TestACutoverWaitsUntilNobodyCanWriteToTheSource(t *testing.T) {
-	subset.OnlyInFull(t)
 	f := newOnline(t)
 	shop := f.session(t, "clerk", "shop")
 	// Each entry is what stands against the cutover, and what a person does about it.
