@@ -111,6 +111,18 @@ func (c controller) made(t *testing.T, as client.Client) *batchv1.Job {
 	return job
 }
 
+func TestTheDBControllerCreatesAJobForEachOfItsSteps(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	c := controllers(apiserver.Namespace(t, apiserver.Client(t)))["db-controller"]
+	as := apiserver.ClientAs(t, "db-controller")
+	for _, name := range []string{"shop-init", "shop-import-release", "shop-image", "shop-volume-0"} {
+		t.Run(name, func(t *testing.T) {
+			c.job = name
+			c.made(t, as)
+		})
+	}
+}
+
 func TestEachControllerCreatesItsOwnJobsAndNoOthers(t *testing.T) {
 	apiserver.InstallBoundaries(t)
 	namespace := apiserver.Namespace(t, apiserver.Client(t))
