@@ -77,7 +77,7 @@ func (l *lease) news(record *Record, holds bool) bool {
 	switch {
 	case known == nil:
 		return true
-	case record.older(known), holds && record.Term < known.Term && !record.blank(): // terms begin again in a new Lease, but not while one is held
+	case record.older(known), holds && !record.blank() && record.precedes(known): // numbers begin again in a new Lease, but not while one is held
 		first := !l.rolledBack
 		if l.rolledBack = l.rolledBack || l.conflict || record.newer(known); l.rolledBack && holds {
 			if first {

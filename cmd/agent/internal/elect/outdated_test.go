@@ -262,12 +262,19 @@ func TestALeaseThatWasCreatedAfterTheOneThatIsKnownIsAnotherElection(t *testing.
 }
 
 func TestThePrimaryWritesALeaseAgainThatAnotherHasBegunAnew(t *testing.T) {
+	for name, term := range map[string]int64{"in an earlier term": 1, "in a term of the same number": 4} {
+		t.Run(name, func(t *testing.T) { begunAnew(t, term) })
+	}
+}
+
+func begunAnew(t *testing.T, term int64) {
+	t.Helper()
 	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
 	known := a.renews(2 * limits.Renew)
 	a.core.lease.record.Created = "2026-07-01T12:00:00Z"
 	other := held(1, "b")
 	other.Holder, other.HolderUID, other.LastHolder = "b", "b-1", "b"
-	other.Version, other.Term, other.Created = "30", 1, "2026-07-01T12:00:05Z"
+	other.Version, other.Term, other.Sequence, other.Created = "30", term, 1, "2026-07-01T12:00:05Z"
 	a.passes(limits.Renew)
 	a.writes(Conflict)
 	a.sees(other).wants(Lead)

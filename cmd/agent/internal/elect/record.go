@@ -159,7 +159,13 @@ func (r *Record) older(than *Record) bool {
 		return !r.newer(than)
 	case r.createdAfter(than):
 		return false
-	case r.Term != than.Term:
+	}
+	return r.precedes(than)
+}
+
+// precedes says whether the term or sequence of the record is lower.
+func (r *Record) precedes(than *Record) bool {
+	if r.Term != than.Term {
 		return r.Term < than.Term
 	}
 	return r.Sequence > 0 && r.Sequence < than.Sequence
