@@ -64,6 +64,11 @@ func (s *Steps) ReleaseSource(ctx context.Context, o *observed.Cluster) flow.Out
 	switch {
 	case online.AbandonSource:
 		return recordSourceReleased(o)
+	case state.Lost(o.Now): // dropping may be repeated, so nobody waits until the pod on a lost node is known to have ended
+		if err := workload.Abandon(ctx, s.Client, o.Cluster, name, state); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonReleasingSource, "The node of the Job that releases the source doesn't respond, so the Job is being created again elsewhere.")
 	case state.Deleting:
 		return flow.Wait(v1alpha1.ReasonReleasingSource, "The Job that releases the source is being deleted, and will be created again.")
 	case state.Complete || state.Done:
@@ -86,7 +91,7 @@ func (s *Steps) ReleaseSource(ctx context.Context, o *observed.Cluster) flow.Out
 	if trouble := state.Trouble(); trouble != "" {
 		text += trouble + " "
 	}
-	return flow.Wait(v1alpha1.ReasonReleasingSource, text+giveUp)
+	return state.Await(v1alpha1.ReasonReleasingSource, text+giveUp)
 }
 
 // begunOnSource: the Job has recorded what it has found before it creates anything on the source, and ends if it can't record it.
@@ -124,7 +129,7 @@ func (s *Steps) sourceRelease(o *observed.Cluster) workload.Job {
 	return workload.Job{
 		Name: o.Names.ImportReleaseJob(), Owner: o.Cluster, Cluster: o.Cluster.Name, Component: workload.ComponentImportRelease,
 		Image: o.Cluster.Status.Image, Agent: s.Agent, Args: []string{"init"}, Spec: task, Inline: true, ClusterSpec: &o.Cluster.Spec,
-		Secrets:   importSecrets(task.Import.Source),
+		Secrets: importSecrets(task.Import.Source), Replaceable: true,
 		Resources: corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
 	}
 }
