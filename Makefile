@@ -266,14 +266,18 @@ bench-settings: ## Measure pgbench and a bulk load with PostgreSQL's own setting
 	HOWDAH_BENCH_RUNS=$(RUNS) HOWDAH_BENCH_SECONDS=$(or $(SECONDS_EACH),60) HOWDAH_BENCH_MEMORY=$(or $(MEMORY),2) \
 		go test -tags postgres -count=1 -timeout 0 -v -run TestWhatTheDefaultsAreWorth ./cmd/agent/internal/settings
 
-# N are numbers of clusters, one run each.
+# N are numbers of clusters, one run each. SCENARIOS are all, or some of those that docs/benchmarks.md names.
 N ?= 100
+SCENARIOS ?= all
+DEAF ?= 33
+BACKUPS ?= 10000
 
 .PHONY: bench-scale
-bench-scale: kube ## Measure what many clusters cost the controllers (N=100,300 DEAF=33)
+bench-scale: kube ## Measure what many clusters cost the controllers (N=100,200 DEAF=33 BACKUPS=10000 SCENARIOS=idle,change)
 	@CGO_ENABLED=0 go build -trimpath -o build/scale/ ./cmd/db-controller ./cmd/backup-controller ./cmd/restore-controller ./cmd/upgrade-controller ./cmd/pooler-controller ./cmd/drill-controller
 	@go build -o $(BIN)/scale ./test/scale
-	@KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) $(BIN)/scale -n $(N) -deaf $(or $(DEAF),33) -binaries build/scale
+	@minio=$$($(BIN)/kube s3 program minio) && KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) $(BIN)/scale \
+		-n $(N) -scenarios $(SCENARIOS) -deaf $(DEAF) -backups $(BACKUPS) -minio $$minio -binaries build/scale
 
 ##@ Images
 

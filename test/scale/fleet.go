@@ -122,7 +122,7 @@ func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
 	}
 	status := agentapi.Status{
 		Pod: cluster.Name + "-0", DataGeneration: config.DataGeneration, SystemIdentifier: "7000000000000000001", State: agentapi.StateRunning,
-		Role: "primary", Timeline: 1, LSN: uint64(time.Now().Unix()), Version: fmt.Sprintf("%d.5", config.MajorVersion), ConfigHash: config.Hash(),
+		Role: "primary", Timeline: 1, LSN: uint64(time.Now().Unix()), Version: release, ConfigHash: config.Hash(),
 		Volume: &agentapi.VolumeStatus{Bytes: 1 << 30, UsedBytes: 1 << 28}, Disk: &agentapi.DiskStatus{SyncSeconds: 0.01}, StartedAt: time.Unix(1e9, 0),
 	}
 	if config.Declared != nil {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,12 +32,22 @@ type kubelet struct {
 	fleet *fleet
 
 	mu sync.Mutex
-	// addresses of pods by cluster.
-	addresses map[client.ObjectKey]string
+	// numbers of clusters, from 0 on.
+	numbers map[client.ObjectKey]int
 }
 
-// concurrency of the stand-in.
-const concurrency = 16
+const (
+	// concurrency of the stand-in.
+	concurrency = 16
+	// perNode is how many clusters a node has.
+	perNode = 20
+	// worksFor is how long a pod takes to become ready, and the work of a Job. Times of creation are whole seconds, so it is up to one
+	// second less.
+	worksFor = 2 * time.Second
+)
+
+// errWorking says that a pod isn't ready yet, or that a Job hasn't ended.
+var errWorking = errors.New("it takes a moment")
 
 func (k *kubelet) start(mgr ctrl.Manager) error {
 	toCluster := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
@@ -53,37 +65,19 @@ func (k *kubelet) start(mgr ctrl.Manager) error {
 
 // Reconcile brings what runs of one cluster nearer to what its objects say.
 func (k *kubelet) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	for _, part := range []func(context.Context, client.ObjectKey) error{k.endJob, k.runSet, k.runPod, k.publish} {
+	result := ctrl.Result{}
+	for _, part := range []func(context.Context, client.ObjectKey) error{k.runJobs, k.runSet, k.runPod, k.publish} {
 		err := part(ctx, request.NamespacedName)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			continue // the informer tells what is there
-		}
-		if client.IgnoreNotFound(err) != nil {
+		switch {
+		case errors.Is(err, errWorking):
+			result.RequeueAfter = worksFor / 10
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err): // the informer tells what is there
+		case client.IgnoreNotFound(err) != nil:
 			fmt.Fprintln(os.Stderr, "scale: kubelet:", err)
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{}, nil
-}
-
-// endJob ends the init Job well.
-func (k *kubelet) endJob(ctx context.Context, cluster client.ObjectKey) error {
-	job, now := &batchv1.Job{}, metav1.Now()
-	if err := k.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-init"}, job); err != nil {
-		return err
-	}
-	if !job.DeletionTimestamp.IsZero() {
-		job.Finalizers = nil
-		return k.Update(ctx, job)
-	}
-	if len(job.Status.Conditions) > 0 {
-		return nil
-	}
-	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, 1
-	job.Status.Conditions = []batchv1.JobCondition{
-		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
-	}
-	return k.Status().Update(ctx, job)
+	return result, nil
 }
 
 // runSet makes the pod of a StatefulSet.
@@ -97,7 +91,7 @@ func (k *kubelet) runSet(ctx context.Context, cluster client.ObjectKey) error {
 		pod = &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 		pod.Namespace, pod.Name = name.Namespace, name.Name
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
-		pod.Spec.NodeName, pod.Spec.Hostname, pod.Spec.Subdomain = "w1", name.Name, set.Spec.ServiceName
+		pod.Spec.NodeName, pod.Spec.Hostname, pod.Spec.Subdomain = k.node(cluster), name.Name, set.Spec.ServiceName
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + name.Name},
 		}})
@@ -121,8 +115,11 @@ func (k *kubelet) runPod(ctx context.Context, cluster client.ObjectKey) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return k.Delete(ctx, pod, client.GracePeriodSeconds(0))
 	}
-	if pod.Status.Phase == corev1.PodRunning {
+	switch {
+	case pod.Status.Phase == corev1.PodRunning:
 		return nil
+	case time.Since(pod.CreationTimestamp.Time) < worksFor:
+		return errWorking
 	}
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, k.address(cluster)
 	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
@@ -130,14 +127,22 @@ func (k *kubelet) runPod(ctx context.Context, cluster client.ObjectKey) error {
 	return k.Status().Update(ctx, pod)
 }
 
-func (k *kubelet) address(cluster client.ObjectKey) string {
+func (k *kubelet) number(cluster client.ObjectKey) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.addresses[cluster] == "" {
-		i := len(k.addresses)
-		k.addresses[cluster] = fmt.Sprintf("10.%d.%d.%d", 128+i/62_500, i/250%250, i%250+1)
+	if _, known := k.numbers[cluster]; !known {
+		k.numbers[cluster] = len(k.numbers)
 	}
-	return k.addresses[cluster]
+	return k.numbers[cluster]
+}
+
+func (k *kubelet) address(cluster client.ObjectKey) string {
+	i := k.number(cluster)
+	return fmt.Sprintf("10.%d.%d.%d", 128+i/62_500, i/250%250, i%250+1)
+}
+
+func (k *kubelet) node(cluster client.ObjectKey) string {
+	return fmt.Sprintf("w%d", k.number(cluster)/perNode)
 }
 
 // publish leads clients to the primary.

@@ -5,11 +5,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,12 +25,15 @@ import (
 const inside = "HOWDAH_SCALE_INSIDE"
 
 type settings struct {
-	sizes    []int
-	deaf     int // percent
-	changes  int
-	idle     time.Duration
-	patience time.Duration
-	binaries string
+	sizes     []int
+	scenarios []scenario
+	deaf      int // percent
+	backups   int
+	minio     string // its program
+	changes   int
+	idle      time.Duration
+	patience  time.Duration
+	binaries  string
 }
 
 func main() {
@@ -57,19 +62,24 @@ func run(ctx context.Context) error {
 		}
 	}
 	fmt.Println(header)
+	idled := map[int]*rates{}
 	for _, n := range s.sizes {
-		if err := measure(ctx, s, n); err != nil {
+		if idled[n], err = measure(ctx, s, n); err != nil {
 			return fmt.Errorf("%d clusters: %w", n, err)
 		}
 	}
+	compare(idled, s.sizes)
 	return nil
 }
 
 func readSettings() (settings, error) {
 	s := settings{}
 	sizes := flag.String("n", "100", "numbers of clusters, separated by commas")
+	names := flag.String("scenarios", "all", "which scenarios, separated by commas: idle, change, kill, server, rollout, schedules, backups, deaf")
 	flag.IntVar(&s.deaf, "deaf", 33, "how many percent of the agents are deaf in the last scenario")
 	flag.IntVar(&s.changes, "changes", 50, "how many changes of a spec are measured")
+	flag.IntVar(&s.backups, "backups", 10_000, "how many finished Backups there are in the scenario backups")
+	flag.StringVar(&s.minio, "minio", "", "program of MinIO, for schedules and backups")
 	flag.DurationVar(&s.idle, "idle", time.Minute, "how long idle clusters are watched")
 	flag.DurationVar(&s.patience, "patience", 8*time.Minute, "how long a scenario may take")
 	flag.StringVar(&s.binaries, "binaries", "build/bin", "folder of the controllers' binaries")
@@ -80,6 +90,14 @@ func readSettings() (settings, error) {
 			return s, fmt.Errorf("-n must be numbers from 1 to 20000, and not %q", text)
 		}
 		s.sizes = append(s.sizes, n)
+	}
+	var err error
+	if s.scenarios, err = chosen(*names); err != nil {
+		return s, err
+	}
+	needsBucket := func(s scenario) bool { return s.name == "schedules" || s.name == "backups" }
+	if s.minio == "" && slices.ContainsFunc(s.scenarios, needsBucket) {
+		return s, errors.New("-minio must name the program of MinIO, as build/bin/kube s3 program minio prints it, for the scenarios schedules and backups")
 	}
 	return s, nil
 }

@@ -33,10 +33,22 @@ func controllers(s settings, server *server) []*process {
 	return all
 }
 
+// Limits, as in the values of the chart.
+const (
+	mostRollouts                   = 20
+	mostBackups, mostBackupsOfNode = 50, 4
+)
+
 func (p *process) start(ctx context.Context) error {
 	args := []string{
 		"--agent-image=agent:1", "--metrics-for-all", fmt.Sprintf("--metrics-bind-address=:%d", p.port),
 		fmt.Sprintf("--health-probe-bind-address=:%d", p.port+1),
+	}
+	switch p.name {
+	case "db-controller":
+		args = append(args, fmt.Sprintf("--max-concurrent-rollouts=%d", mostRollouts))
+	case "backup-controller":
+		args = append(args, fmt.Sprintf("--max-concurrent-backups=%d", mostBackups), fmt.Sprintf("--max-concurrent-backups-per-node=%d", mostBackupsOfNode))
 	}
 	switch p.name {
 	case "db-controller", "restore-controller", "upgrade-controller":
