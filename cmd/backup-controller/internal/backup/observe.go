@@ -28,7 +28,7 @@ type observed struct {
 	instance *corev1.Pod
 	// ahead is the Backup of the same cluster that goes first, nil if this one may go.
 	ahead *v1alpha1.Backup
-	// siblings are the Backups of the namespace, itself among them.
+	// siblings are the Backups of the namespace, itself among them. They are shared with the cache, so nobody changes them.
 	siblings []v1alpha1.Backup
 	// job of the plan, and previous that of the attempt before it.
 	job, previous workload.State
@@ -68,7 +68,7 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 		o.outdated = fmt.Sprintf("node %s, where its pod runs, does not respond", plan.Node)
 	}
 	siblings := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
+	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return o, fmt.Errorf("list Backups: %w", err)
 	}
 	o.siblings = siblings.Items

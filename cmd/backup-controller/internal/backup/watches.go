@@ -19,30 +19,53 @@ import (
 
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Backup{}, builder.WithPredicates(notOnlyProgress())).
-		Owns(&batchv1.Job{}).
-		Watches(&v1alpha1.PostgresCluster{}, r.affected(func(cluster client.Object, backup *v1alpha1.Backup) bool {
-			return backup.Spec.Cluster.Name == cluster.GetName() && backup.Status.CompletedAt == nil
-		})).
-		Watches(&v1alpha1.BackupRepository{}, r.affected(func(_ client.Object, backup *v1alpha1.Backup) bool {
-			return backup.Status.CompletedAt == nil || !backup.DeletionTimestamp.IsZero()
-		})).
-		Watches(&v1alpha1.Backup{}, r.affected(func(changed client.Object, backup *v1alpha1.Backup) bool {
-			other := changed.(*v1alpha1.Backup)
-			return backup.Status.CompletedAt == nil && backup.UID != other.UID && backup.Spec.Cluster == other.Spec.Cluster
-		}), builder.WithPredicates(notOnlyProgress())).
+		Owns(&batchv1.Job{})
+	for _, o := range others() {
+		b = b.Watches(o.kind, r.affected(o.concerns), builder.WithPredicates(o.changes...))
+	}
+	return b.
 		WatchesRawSource(r.Stores.Source()).
 		WatchesRawSource(r.Queue.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
 
+// other is a kind whose changes concern Backups of the same namespace.
+type other struct {
+	kind     client.Object
+	changes  []predicate.Predicate
+	concerns func(changed client.Object, backup *v1alpha1.Backup) bool
+}
+
+// others that wake Backups. What is there when the process starts wakes none, because it looks at each Backup then anyway: to look for those
+// that each of ten thousand may concern takes minutes.
+func others() []other {
+	return []other{
+		{&v1alpha1.PostgresCluster{}, []predicate.Predicate{afterStart()}, func(cluster client.Object, backup *v1alpha1.Backup) bool {
+			return backup.Spec.Cluster.Name == cluster.GetName() && backup.Status.CompletedAt == nil
+		}},
+		{&v1alpha1.BackupRepository{}, []predicate.Predicate{afterStart()}, func(_ client.Object, backup *v1alpha1.Backup) bool {
+			return backup.Status.CompletedAt == nil || !backup.DeletionTimestamp.IsZero()
+		}},
+		{&v1alpha1.Backup{}, []predicate.Predicate{afterStart(), notOnlyProgress()}, func(changed client.Object, backup *v1alpha1.Backup) bool {
+			other := changed.(*v1alpha1.Backup)
+			return backup.Status.CompletedAt == nil && backup.UID != other.UID && backup.Spec.Cluster == other.Spec.Cluster
+		}},
+	}
+}
+
+// afterStart leaves out what a process finds when it starts.
+func afterStart() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+}
+
 // affected wakes the Backups of the same namespace that a change may concern.
 func (r *Reconciler) affected(concerns func(changed client.Object, backup *v1alpha1.Backup) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, changed client.Object) []reconcile.Request {
 		backups := &v1alpha1.BackupList{}
-		if err := r.Client.List(ctx, backups, client.InNamespace(changed.GetNamespace())); err != nil {
+		if err := r.Client.List(ctx, backups, client.InNamespace(changed.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 			return nil // a list of the cache fails only at the end of the process
 		}
 		var requests []reconcile.Request

@@ -29,7 +29,7 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 		return o, err
 	}
 	backups := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
+	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return o, fmt.Errorf("list Backups: %w", err)
 	}
 	o.mark = markOf(repo, backups.Items)

@@ -65,7 +65,7 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 		return o, nil
 	}
 	siblings := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
+	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return o, fmt.Errorf("list Backups: %w", err)
 	}
 	if first := first(repo, siblings.Items); first != nil && first.UID != backup.UID {

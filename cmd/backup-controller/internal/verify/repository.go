@@ -76,7 +76,7 @@ func (r *Repositories) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 func (r *Repositories) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*counted, error) {
 	c := &counted{repo: repo, now: r.Now()}
 	backups := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
+	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return c, fmt.Errorf("list Backups: %w", err)
 	}
 	c.planned, c.invalid = plan(repo, c.now)
@@ -134,7 +134,7 @@ func count(repository string, all []v1alpha1.Backup) tally {
 		at := backup.Status.VerifiedAt
 		never = never || at == nil
 		if at != nil && (t.oldest == nil || at.Before(t.oldest)) {
-			t.oldest = at
+			t.oldest = at.DeepCopy() // the Backup is shared with the cache
 		}
 		switch statusOf(backup) {
 		case metav1.ConditionTrue:

@@ -25,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("verification").
 		For(&v1alpha1.Backup{}, builder.WithPredicates(matters())).
 		Owns(&batchv1.Job{}).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.nextBeside), builder.WithPredicates(matters())).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.nextBeside), builder.WithPredicates(turns())).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.nextIn)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(r)
@@ -48,6 +48,12 @@ func matters() predicate.Predicate {
 	}}
 }
 
+// turns are the changes of a Backup after which it may be another's turn. Those that are there when the process starts are none: the
+// repository wakes whose turn it is, once, where each of ten thousand Backups would look through all of them.
+func turns() predicate.Predicate {
+	return predicate.And(matters(), predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }})
+}
+
 // nextBeside wakes the Backup whose turn it is in the repository of one that has changed.
 func (r *Reconciler) nextBeside(ctx context.Context, changed client.Object) []reconcile.Request {
 	plan := changed.(*v1alpha1.Backup).Status.Plan
@@ -64,7 +70,7 @@ func (r *Reconciler) nextBeside(ctx context.Context, changed client.Object) []re
 // nextIn wakes the Backup whose turn it is in a repository. A thousand may be due, and one can go.
 func (r *Reconciler) nextIn(ctx context.Context, repo client.Object) []reconcile.Request {
 	backups := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, backups, client.InNamespace(repo.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, backups, client.InNamespace(repo.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil // a list of the cache fails only at the end of the process
 	}
 	next := first(repo.(*v1alpha1.BackupRepository), backups.Items)
