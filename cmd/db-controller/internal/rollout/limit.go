@@ -14,8 +14,9 @@ import (
 // the others.
 const patience = 15 * time.Minute
 
-// forgetAfter is how long nothing may be heard of a cluster that waits. Each is looked at every quarter of a minute.
-const forgetAfter = 5 * time.Minute
+// forgetAfter is how long nothing may be heard of a cluster that waits. Each is looked at every quarter of a minute. forgetEvery is how often
+// all are looked through for such.
+const forgetAfter, forgetEvery = 5 * time.Minute, 10 * time.Second
 
 // Limit bounds how many clusters roll out a change at a time. Those that wait begin in order.
 //
@@ -29,7 +30,11 @@ type Limit struct {
 	recovered bool
 	rolling   map[types.NamespacedName]time.Time // since when
 	waiting   map[types.NamespacedName]turn
-	wake      func(types.NamespacedName)
+	// order of those that wait.
+	order []types.NamespacedName
+	// forgot is when all were last looked through for those of which nothing is heard.
+	forgot time.Time
+	wake   func(types.NamespacedName)
 }
 
 type turn struct{ since, seen time.Time }
@@ -77,7 +82,7 @@ func (l *Limit) Rolling(cluster types.NamespacedName, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rolling[cluster] = since
-	delete(l.waiting, cluster)
+	l.leave(cluster)
 }
 
 // Begin lets a cluster begin, or says in a sentence what it waits for. It counts from then on.
@@ -87,7 +92,7 @@ func (l *Limit) Begin(cluster types.NamespacedName) (wait string) {
 	now := l.now()
 	if _, rolls := l.rolling[cluster]; !rolls {
 		l.await(cluster, now)
-		free, ahead := l.free(now), l.ahead(cluster)
+		free, ahead := l.free(now), l.place(cluster)
 		switch {
 		case free <= 0:
 			return fmt.Sprintf("It waits, because changes are being rolled out to as many clusters as may have one at a time (rollouts.maxConcurrent of the chart's values: %d). Clusters ahead in the queue: %d.", l.most, ahead)
@@ -96,7 +101,7 @@ func (l *Limit) Begin(cluster types.NamespacedName) (wait string) {
 		}
 	}
 	l.rolling[cluster] = now
-	delete(l.waiting, cluster)
+	l.leave(cluster)
 	return ""
 }
 
@@ -107,12 +112,11 @@ func (l *Limit) Done(cluster types.NamespacedName) {
 	_, rolled := l.rolling[cluster]
 	_, waited := l.waiting[cluster]
 	delete(l.rolling, cluster)
-	delete(l.waiting, cluster)
+	l.leave(cluster)
 	if !rolled && !waited {
 		return
 	}
-	next := l.inOrder()
-	for _, name := range next[:min(len(next), max(0, l.free(l.now())))] {
+	for _, name := range l.order[:min(len(l.order), max(0, l.free(l.now())))] {
 		l.wake(name)
 	}
 }
@@ -125,17 +129,39 @@ func (l *Limit) Counts() (rolling, waiting int) {
 }
 
 func (l *Limit) await(cluster types.NamespacedName, now time.Time) {
+	l.forget(now)
 	mine, known := l.waiting[cluster]
+	mine.seen = now
 	if !known {
 		mine.since = now
 	}
-	mine.seen = now
 	l.waiting[cluster] = mine
+	if !known {
+		l.order = slices.Insert(l.order, l.place(cluster), cluster)
+	}
+}
+
+// forget those of which nothing is heard.
+func (l *Limit) forget(now time.Time) {
+	if now.Sub(l.forgot) < forgetEvery {
+		return
+	}
+	l.forgot = now
 	for name, other := range l.waiting {
 		if now.Sub(other.seen) > forgetAfter {
-			delete(l.waiting, name)
+			l.leave(name)
 		}
 	}
+}
+
+// leave takes a cluster out of those that wait.
+func (l *Limit) leave(cluster types.NamespacedName) {
+	if _, waits := l.waiting[cluster]; !waits {
+		return
+	}
+	place := l.place(cluster)
+	l.order = slices.Delete(l.order, place, place+1)
+	delete(l.waiting, cluster)
 }
 
 // free is how many may begin.
@@ -152,25 +178,12 @@ func (l *Limit) free(now time.Time) int {
 	return free
 }
 
-// ahead is how many wait that come before.
-func (l *Limit) ahead(cluster types.NamespacedName) (n int) {
-	for name := range l.waiting {
-		if l.inTurn(name, cluster) < 0 {
-			n++
-		}
-	}
-	return n
+// place of a cluster that waits among those that do, which is how many are ahead.
+func (l *Limit) place(cluster types.NamespacedName) int {
+	place, _ := slices.BinarySearchFunc(l.order, cluster, l.inTurn)
+	return place
 }
 
 func (l *Limit) inTurn(a, b types.NamespacedName) int {
 	return cmp.Or(l.waiting[a].since.Compare(l.waiting[b].since), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-func (l *Limit) inOrder() []types.NamespacedName {
-	names := make([]types.NamespacedName, 0, len(l.waiting))
-	for name := range l.waiting {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, l.inTurn)
-	return names
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -113,4 +114,31 @@ func TestANewProcessKnowsWhatHasBegun(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries(t, l, "b", true)
+}
+
+// TestWhoWaitsCostsLittleHoweverManyWait has ten thousand clusters begin, ask again and end. Looking through all that wait for each of them
+// takes ten times as long as they may take here, or more.
+func TestWhoWaitsCostsLittleHoweverManyWait(t *testing.T) {
+	const clusters, most, budget = 10_000, 20, 3 * time.Second
+	l, c, woken := limited(most)
+	begin := time.Now()
+	for range 2 { // each asks again while it waits
+		for i := range clusters {
+			c.Time = c.Add(time.Millisecond)
+			l.Begin(named(fmt.Sprint(i)))
+		}
+	}
+	for i := range clusters {
+		l.Done(named(fmt.Sprint(i)))
+		for _, name := range *woken {
+			l.Begin(named(name))
+		}
+		*woken = nil
+	}
+	if rolling, waiting := l.Counts(); rolling != 0 || waiting != 0 {
+		t.Errorf("%d roll and %d wait", rolling, waiting)
+	}
+	if took := time.Since(begin); took > budget {
+		t.Errorf("it took %s", took)
+	}
 }
