@@ -25,6 +25,9 @@ const AskAgain = 2 * time.Minute
 // one is looked at every 20 seconds.
 const forgetAfter = 3 * AskAgain
 
+// forgetEvery is how often all are looked through for such.
+const forgetEvery = 10 * time.Second
+
 // Limits of backups that run at a time; 0 means unlimited.
 type Limits struct {
 	All, Node int
@@ -55,7 +58,11 @@ type Queue struct {
 	recovered bool
 	running   map[types.UID]Entry
 	waiting   map[types.UID]Entry
-	wake      func(types.NamespacedName)
+	// order of those that wait.
+	order []types.UID
+	// forgot is when all were last looked through for those of which nothing is heard.
+	forgot time.Time
+	wake   func(types.NamespacedName)
 }
 
 // New makes an empty one.
@@ -106,7 +113,7 @@ func (q *Queue) Running(entry Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.running[entry.UID] = q.see(entry)
-	delete(q.waiting, entry.UID)
+	q.waitNoMore(entry.UID)
 }
 
 // Begin lets a Backup begin, or says what it waits for in a sentence. It counts as running from then on.
@@ -115,13 +122,13 @@ func (q *Queue) Begin(entry Entry) (wait string) {
 	defer q.mu.Unlock()
 	q.forget()
 	if _, runs := q.running[entry.UID]; !runs {
-		q.waiting[entry.UID] = q.see(entry)
+		q.await(entry)
 		if wait = q.waitsFor(entry.UID); wait != "" {
 			return wait
 		}
 	}
 	q.running[entry.UID] = q.see(entry)
-	delete(q.waiting, entry.UID)
+	q.waitNoMore(entry.UID)
 	return ""
 }
 
@@ -135,11 +142,14 @@ func (q *Queue) Leave(uid types.UID) {
 		return
 	}
 	delete(q.running, uid)
-	delete(q.waiting, uid)
+	q.waitNoMore(uid)
 	q.forget()
 	seats := q.seats()
-	for _, entry := range q.inOrder() {
-		if q.full(seats, entry) == "" {
+	for _, next := range q.order {
+		if q.allTaken(seats) {
+			return
+		}
+		if entry := q.waiting[next]; q.full(seats, entry) == "" {
 			seats.take(entry)
 			q.wake(entry.Backup)
 		}
@@ -159,49 +169,81 @@ func (q *Queue) see(entry Entry) Entry {
 }
 
 func (q *Queue) forget() {
-	since := q.now().Add(-forgetAfter)
-	for _, entries := range []map[types.UID]Entry{q.running, q.waiting} {
-		for uid, entry := range entries {
-			if entry.seen.Before(since) {
-				delete(entries, uid)
-			}
+	now := q.now()
+	if now.Sub(q.forgot) < forgetEvery {
+		return
+	}
+	q.forgot = now
+	since := now.Add(-forgetAfter)
+	for uid, entry := range q.running {
+		if entry.seen.Before(since) {
+			delete(q.running, uid)
 		}
 	}
+	for uid, entry := range q.waiting {
+		if entry.seen.Before(since) {
+			q.waitNoMore(uid)
+		}
+	}
+}
+
+// await puts a Backup among those that wait.
+func (q *Queue) await(entry Entry) {
+	before, known := q.waiting[entry.UID]
+	if known && (before.Requested != entry.Requested || !before.Created.Equal(entry.Created)) {
+		q.waitNoMore(entry.UID)
+		known = false
+	}
+	q.waiting[entry.UID] = q.see(entry)
+	if !known {
+		q.order = slices.Insert(q.order, q.place(entry.UID), entry.UID)
+	}
+}
+
+// waitNoMore takes a Backup out of those that wait.
+func (q *Queue) waitNoMore(uid types.UID) {
+	if _, waits := q.waiting[uid]; !waits {
+		return
+	}
+	place := q.place(uid)
+	q.order = slices.Delete(q.order, place, place+1)
+	delete(q.waiting, uid)
+}
+
+// place of a Backup that waits among those that do, which is how many are ahead.
+func (q *Queue) place(uid types.UID) int {
+	place, _ := slices.BinarySearchFunc(q.order, uid, q.inTurn)
+	return place
+}
+
+func (q *Queue) inTurn(one, other types.UID) int {
+	a, b := q.waiting[one], q.waiting[other]
+	if a.Requested != b.Requested {
+		if a.Requested {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 }
 
 // waitsFor says what one that waits has to wait for; empty if it may begin. What is before it begins first, if it can: what it will take is
 // taken.
 func (q *Queue) waitsFor(uid types.UID) string {
-	seats := q.seats()
-	for ahead, entry := range q.inOrder() {
-		full := q.full(seats, entry)
-		switch {
-		case entry.UID != uid && full == "":
+	seats, ahead := q.seats(), q.place(uid)
+	for _, before := range q.order[:ahead] {
+		if q.allTaken(seats) {
+			break // none of the others can begin
+		}
+		if entry := q.waiting[before]; q.full(seats, entry) == "" {
 			seats.take(entry)
-		case entry.UID == uid && full != "" && ahead > 0:
-			return fmt.Sprintf("%s Backups ahead in the queue: %d.", full, ahead)
-		case entry.UID == uid:
-			return full
 		}
 	}
-	return ""
-}
-
-func (q *Queue) inOrder() []Entry {
-	entries := make([]Entry, 0, len(q.waiting))
-	for _, entry := range q.waiting {
-		entries = append(entries, entry)
+	full := q.full(seats, q.waiting[uid])
+	if full != "" && ahead > 0 {
+		return fmt.Sprintf("%s Backups ahead in the queue: %d.", full, ahead)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int {
-		if a.Requested != b.Requested {
-			if a.Requested {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
-	})
-	return entries
+	return full
 }
 
 // seats are those that are taken.
@@ -225,10 +267,13 @@ func (s *seats) take(entry Entry) {
 	s.repositories[entry.Repository]++
 }
 
+// allTaken says that no Backup can begin, whatever it needs.
+func (q *Queue) allTaken(taken *seats) bool { return q.limits.All > 0 && taken.all >= q.limits.All }
+
 // full says which limit keeps a Backup from running; empty: none.
 func (q *Queue) full(taken *seats, entry Entry) string {
 	switch {
-	case q.limits.All > 0 && taken.all >= q.limits.All:
+	case q.allTaken(taken):
 		return fmt.Sprintf("The limit of concurrent backups is reached: %d in the suite (backups.maxConcurrent of the chart's values).", q.limits.All)
 	case q.limits.Node > 0 && taken.nodes[entry.Node] >= q.limits.Node:
 		return fmt.Sprintf("The limit of concurrent backups is reached: %d on node %s (backups.maxConcurrentPerNode of the chart's values).", q.limits.Node, entry.Node)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/howdah/test/testkit/cputime"
 )
 
 var start = time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
@@ -161,5 +163,32 @@ func TestANewProcessLetsNothingBeginBeforeItKnowsWhatRuns(t *testing.T) {
 	}
 	if wait := q.Begin(backup("2", "n1", "a", 0)); wait != "" {
 		t.Error(wait)
+	}
+}
+
+// TestWhoWaitsCostsLittleHoweverManyWait has ten thousand backups come due at once, ask again and end. Sorting all that wait for each of
+// them takes a hundred times as long.
+func TestWhoWaitsCostsLittleHoweverManyWait(t *testing.T) {
+	const backups = 10_000
+	f := newFixture(t, Limits{All: 50, Node: 4})
+	entries := map[string]Entry{}
+	cputime.Budget(t, 5*time.Second, func() {
+		for range 2 { // each asks again while it waits
+			for i := range backups {
+				entry := backup(fmt.Sprint(i), fmt.Sprintf("n%d", i%500), fmt.Sprintf("r%d", i%1000), 0)
+				entries[entry.Backup.Name] = entry
+				f.Begin(entry)
+			}
+		}
+		for i := range backups {
+			f.Leave(types.UID(fmt.Sprint(i)))
+			for _, name := range f.woken {
+				f.Begin(entries[name])
+			}
+			f.woken = nil
+		}
+	})
+	if running, waiting := f.Counts(); running != 0 || waiting != 0 {
+		t.Errorf("%d run and %d wait", running, waiting)
 	}
 }
