@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,7 @@ type bucket struct {
 }
 
 // ensureBucket starts MinIO, unless it runs already.
-func (b *bench) ensureBucket() error {
+func (b *bench) ensureBucket(ctx context.Context) error {
 	if b.bucket != nil {
 		return nil
 	}
@@ -65,11 +66,18 @@ func (b *bench) ensureBucket() error {
 		return fmt.Errorf("start MinIO: %w", err)
 	}
 	b.bucket = made
-	return nil
+	_, err = b.await(ctx, "MinIO responds; it says why in scale-minio.log", func() bool {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", bucketAddress, bucketPort))
+		if err == nil {
+			connection.Close()
+		}
+		return err == nil
+	})
+	return err
 }
 
 func (m *bucket) launch(program string) error {
-	log, err := os.Create(filepath.Join(m.folder, "log"))
+	log, err := os.Create(filepath.Join(m.folder, "..", "logs", "scale-minio.log"))
 	if err != nil {
 		return err
 	}
@@ -93,7 +101,7 @@ func (m *bucket) stop() {
 
 // makeRepositories creates a BackupRepository in each of the namespaces that has none, and waits until all are Ready.
 func (b *bench) makeRepositories(ctx context.Context, namespaces []string) error {
-	if err := b.ensureBucket(); err != nil {
+	if err := b.ensureBucket(ctx); err != nil {
 		return err
 	}
 	err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {

@@ -132,10 +132,14 @@ func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// config that the agents of a cluster are told.
 func (f *fleet) config(ctx context.Context, cluster client.ObjectKey) (*agentapi.Config, error) {
+	return readConfig(ctx, f.reader, cluster)
+}
+
+// readConfig is what the agents of a cluster are told.
+func readConfig(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (*agentapi.Config, error) {
 	object, config := &corev1.ConfigMap{}, &agentapi.Config{}
-	if err := f.reader.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-config"}, object); err != nil {
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-config"}, object); err != nil {
 		return nil, err
 	}
 	return config, json.Unmarshal([]byte(object.Data["agent.json"]), config)

@@ -55,8 +55,8 @@ func run(ctx context.Context) error {
 		return again(ctx)
 	}
 	log.SetLogger(logr.Discard())
-	// The API server takes no address of 127.0.0.0/8 into an EndpointSlice.
-	for _, command := range []string{"link set lo up", "route add local 10.128.0.0/9 dev lo"} {
+	// The API server takes no address of 127.0.0.0/8 into an EndpointSlice. MinIO listens only at an address that an interface has.
+	for _, command := range []string{"link set lo up", "route add local 10.128.0.0/9 dev lo", "address add " + bucketAddress + "/32 dev lo"} {
 		if err := exec.CommandContext(ctx, "ip", strings.Fields(command)...).Run(); err != nil {
 			return fmt.Errorf("ip %s: %w", command, err)
 		}
