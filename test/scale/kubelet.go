@@ -60,7 +60,7 @@ func (k *kubelet) start(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("kubelet").For(&appsv1.StatefulSet{}).
 		Watches(&corev1.Pod{}, toCluster).Watches(&batchv1.Job{}, toCluster).
 		Watches(&discoveryv1.EndpointSlice{}, toCluster).Watches(&corev1.ConfigMap{}, toCluster).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(k)
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, SkipNameValidation: ptr.To(true)}).Complete(k) // one for each number of clusters
 }
 
 // Reconcile brings what runs of one cluster nearer to what its objects say.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,10 +63,17 @@ func (p *process) start(ctx context.Context) error {
 	}
 	p.log = log
 	p.cmd = exec.CommandContext(ctx, filepath.Join(p.folder, p.name), args...)
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
+	p.cmd.Env = append(environment(), "KUBECONFIG="+p.kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return p.cmd.Start()
+}
+
+// environment of this process, without what would have a controller collect garbage otherwise than it does by itself.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "GOGC=") || strings.HasPrefix(variable, "GOMEMLIMIT=")
+	})
 }
 
 func (p *process) kill() {
