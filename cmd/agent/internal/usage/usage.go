@@ -1,8 +1,10 @@
-// Package usage says what CPU and memory a container uses, from its cgroup (version 2).
+// Package usage says what CPU and memory a container uses, from its cgroup.
 package usage
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,15 +24,25 @@ type Sample struct {
 	Memory    int64 // bytes without those of files, which the kernel takes back when it needs them
 }
 
-// Read a cgroup.
+// Read a cgroup: of version 2, or of version 1, which has a folder for each controller.
 func Read(cgroup string, now time.Time) (Sample, error) {
-	current, err := os.ReadFile(filepath.Join(cgroup, "memory.current"))
+	sample, err := readV2(cgroup)
+	if errors.Is(err, fs.ErrNotExist) {
+		if old, oldErr := readV1(cgroup); oldErr == nil {
+			sample, err = old, nil
+		}
+	}
 	if err != nil {
 		return Sample{}, err
 	}
-	bytes, err := strconv.ParseInt(strings.TrimSpace(string(current)), 10, 64)
+	sample.At = now
+	return sample, nil
+}
+
+func readV2(cgroup string) (Sample, error) {
+	current, err := number(cgroup, "memory.current")
 	if err != nil {
-		return Sample{}, fmt.Errorf("memory.current: %w", err)
+		return Sample{}, err
 	}
 	memory, err := fields(cgroup, "memory.stat")
 	if err != nil {
@@ -41,9 +53,45 @@ func Read(cgroup string, now time.Time) (Sample, error) {
 		return Sample{}, err
 	}
 	return Sample{
-		At: now, CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond, Periods: cpu["nr_periods"], Throttled: cpu["nr_throttled"],
-		Memory: max(0, bytes-memory["inactive_file"]-memory["active_file"]),
+		CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond, Periods: cpu["nr_periods"], Throttled: cpu["nr_throttled"],
+		Memory: max(0, current-memory["inactive_file"]-memory["active_file"]),
 	}, nil
+}
+
+func readV1(cgroup string) (Sample, error) {
+	current, err := number(cgroup, "memory/memory.usage_in_bytes")
+	if err != nil {
+		return Sample{}, err
+	}
+	memory, err := fields(cgroup, "memory/memory.stat")
+	if err != nil {
+		return Sample{}, err
+	}
+	used, err := number(cgroup, "cpuacct/cpuacct.usage")
+	if err != nil {
+		return Sample{}, err
+	}
+	cpu, err := fields(cgroup, "cpu/cpu.stat")
+	if err != nil {
+		return Sample{}, err
+	}
+	return Sample{
+		CPU: time.Duration(used), Periods: cpu["nr_periods"], Throttled: cpu["nr_throttled"],
+		Memory: max(0, current-memory["total_inactive_file"]-memory["total_active_file"]),
+	}, nil
+}
+
+// number that is all that a file has.
+func number(cgroup, name string) (int64, error) {
+	content, err := os.ReadFile(filepath.Join(cgroup, name))
+	if err != nil {
+		return 0, err
+	}
+	value, err := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return value, nil
 }
 
 // fields of a file with a name and a number in each line.
