@@ -11,6 +11,11 @@ import (
 //go:embed addons.yaml
 var manifests string
 
+// MetricsServer is the YAML of what HorizontalPodAutoscalers and `kubectl top` read.
+//
+//go:embed metrics-server.yaml
+var MetricsServer string
+
 // Manifests is the YAML to apply to a cluster.
 func Manifests(cluster topology.Cluster) string {
 	return strings.ReplaceAll(manifests, "{{.ServiceDNS}}", cluster.ServiceDNS())

@@ -52,8 +52,10 @@ var (
 	Pause       = Component{Module: "pause", Packages: []string{"."}}
 	Provisioner = Component{Module: "provisioner", Packages: []string{"."}}
 	Policies    = Component{Module: "policies", Packages: []string{"."}}
-	MinIO       = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Takes: "about 2 minutes"}
-	VersityGW   = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
+	// MetricsServer isn't part of every cluster: few tests want it.
+	MetricsServer = Component{Module: "metrics-server", Packages: []string{"sigs.k8s.io/metrics-server/cmd/metrics-server"}, Takes: "about 2 minutes"}
+	MinIO         = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Takes: "about 2 minutes"}
+	VersityGW     = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
 )
 
 // kubernetes of a minor version. The module of the newest has no version in its name.

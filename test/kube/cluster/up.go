@@ -42,25 +42,32 @@ func (c *Cluster) Prepare(ctx context.Context) error {
 
 // ownImages are the images of programs that are built here anyway.
 func (c *Cluster) ownImages() ([]string, error) {
-	folder := filepath.Join(c.Cache, "images")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, err
-	}
 	var archives []string
 	for _, program := range []string{"pause", "coredns"} {
-		built, err := filepath.EvalSymlinks(filepath.Join(c.Bin, program))
+		archive, err := c.programImage(c.Bin, program)
 		if err != nil {
 			return nil, err
-		}
-		archive := filepath.Join(folder, filepath.Base(filepath.Dir(built))+".tar")
-		if _, err := os.Stat(archive); err != nil {
-			if err := oci.WriteProgram(archive, "registry.local/"+program+":1", built); err != nil {
-				return nil, err
-			}
 		}
 		archives = append(archives, archive)
 	}
 	return archives, nil
+}
+
+// programImage is the archive of the image of a program in bin, which is kept for later clusters.
+func (c *Cluster) programImage(bin, program string) (string, error) {
+	folder := filepath.Join(c.Cache, "images")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	built, err := filepath.EvalSymlinks(filepath.Join(bin, program))
+	if err != nil {
+		return "", err
+	}
+	archive := filepath.Join(folder, filepath.Base(filepath.Dir(built))+".tar")
+	if _, err := os.Stat(archive); err == nil {
+		return archive, nil
+	}
+	return archive, oci.WriteProgram(archive, "registry.local/"+program+":1", built)
 }
 
 // Up starts a cluster that doesn't run in any part, and returns when workloads can run.
@@ -172,15 +179,19 @@ func (c *Cluster) lastWords(logs ...string) string {
 	return words.String()
 }
 
-// applyAddons continues trying for a moment: namespaces and default roles appear a little after readiness.
 func (c *Cluster) applyAddons(ctx context.Context) error {
+	return c.apply(ctx, addons.Manifests(c.Cluster))
+}
+
+// apply continues trying for a moment: namespaces and default roles appear a little after readiness.
+func (c *Cluster) apply(ctx context.Context, manifests string) error {
 	ctx, cancel := context.WithTimeout(ctx, apiServerTime)
 	defer cancel()
 	var last error
 	err := command.Until(ctx, probeEvery, "the API server to take the manifests", func(ctx context.Context) (bool, error) {
 		_, last = c.kubectlWith(ctx, command.Command{
 			Args:  []string{"apply", "--server-side", "--force-conflicts", "-f", "-"},
-			Stdin: strings.NewReader(addons.Manifests(c.Cluster)),
+			Stdin: strings.NewReader(manifests),
 		})
 		return last == nil, nil
 	})

@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 		killCommand(options), startCommand(options), freezeCommand(options), thawCommand(options),
 		linkCommand(options), apiServerCommand(options), execCommand(options),
 		signalCommand(options), netnsCommand(options), tagCommand(options), registryCommand(options),
-		s3Command(options), initCommand(),
+		s3Command(options), metricsServerCommand(options), initCommand(),
 	)
 	return root
 }

@@ -165,3 +165,16 @@ func downCommand(options *options) *cobra.Command {
 		},
 	}
 }
+
+func metricsServerCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "metrics-server",
+		Short: "Give the cluster a metrics-server, which HorizontalPodAutoscalers need, building it if needed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onCluster(cmd.Context(), options, func(ctx context.Context, c *cluster.Cluster) error {
+				return c.StartMetricsServer(ctx)
+			})
+		},
+	}
+}
