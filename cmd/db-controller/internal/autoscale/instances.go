@@ -11,6 +11,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
@@ -211,18 +212,26 @@ func hindersInstances(o *observed.Cluster, next int32) string {
 	return ""
 }
 
-// againstRemoval says why the instance with that ordinal is not removed now.
+// againstRemoval says why the instance with that ordinal is not removed now. A primary hands over first, which clients notice for a moment, so
+// that happens in the maintenance window only.
 func againstRemoval(o *observed.Cluster, ordinal int) string {
 	name, least := o.Names.Instance(ordinal), 1
 	if synchronous := o.Cluster.Spec.Synchronous; synchronous != nil {
 		least = int(synchronous.Number)
 	}
-	switch {
+	streaming := availability.StreamingBeside(o, ordinal)
+	switch window := o.Cluster.Spec.MaintenanceWindow; {
 	case o.Primary() < 0:
 		return "There is no primary."
+	case o.Primary() == ordinal && window == nil:
+		return fmt.Sprintf("%s is the primary, and would be the next to be removed: set spec.maintenanceWindow, in which it hands over first, "+
+			"or switch over to an instance with a lower number, such as spec.switchover: {to: %s, token: a}.", name, o.Names.Instance(0))
+	case o.Primary() == ordinal && !restartwindow.Open(o):
+		return fmt.Sprintf("%s is the primary, and would be the next to be removed, for which it has to hand over.%s", name, restartwindow.Wait(o))
 	case o.Primary() == ordinal:
-		return fmt.Sprintf("%s is the primary, and would be the next to be removed: switch over to an instance with a lower number, such as spec.switchover: {to: %s, token: a}.", name, o.Names.Instance(0))
-	case availability.StreamingBeside(o, ordinal) < least:
+		streaming-- // who takes over
+	}
+	if streaming < least {
 		return fmt.Sprintf("Without %s, too few replicas would stream.", name)
 	}
 	return ""

@@ -1,6 +1,7 @@
 package autoscale
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,20 @@ func TestInstancesAreAddedAndRemovedOneAtATime(t *testing.T) {
 		"one that a Service names": {1, func(o *observed.Cluster) {
 			o.Cluster.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "x", Instance: "shop-2"}}
 		}, 3, ""},
-		"the primary":               {1, func(o *observed.Cluster) { observedtest.SwitchedTo(o, "shop-2") }, 3, "shop-2 is the primary, and would be the next to be removed"},
+		"the primary": {1, func(o *observed.Cluster) { observedtest.SwitchedTo(o, "shop-2") }, 3, "shop-2 is the primary, and would be the next to be removed: set spec.maintenanceWindow"},
+		"the primary outside of the window": {1, func(o *observed.Cluster) {
+			observedtest.SwitchedTo(o, "shop-2")
+			o.Cluster.Spec.MaintenanceWindow = daily(o.Now.Add(12 * time.Hour))
+		}, 3, "for which it has to hand over. It waits for the maintenance window, which opens on"},
+		"the primary in the window": {1, func(o *observed.Cluster) {
+			observedtest.SwitchedTo(o, "shop-2")
+			o.Cluster.Spec.MaintenanceWindow = daily(o.Now)
+		}, 2, ""},
+		"the primary with too few others": {1, func(o *observed.Cluster) {
+			observedtest.SwitchedTo(o, "shop-2")
+			o.Cluster.Spec.MaintenanceWindow = daily(o.Now)
+			o.Agents["shop-1"].Replication.Streaming = false
+		}, 3, "Without shop-2, too few replicas would stream."},
 		"none that streams is left": {1, func(o *observed.Cluster) { o.Agents["shop-1"].Replication.Streaming = false }, 3, "Without shop-2, too few replicas would stream."},
 		"hibernated":                {3, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, 3, "hibernated"},
 		"during an Upgrade":         {1, func(o *observed.Cluster) { o.Operation = "Upgrade to-18" }, 3, "Upgrade to-18 has not ended."},
@@ -82,6 +96,11 @@ func TestInstancesAreAddedAndRemovedOneAtATime(t *testing.T) {
 			t.Errorf("%s: %d instances, %+v", name, got, o.Cluster.Status.AppliedReplicas())
 		}
 	}
+}
+
+func daily(at time.Time) *v1alpha1.MaintenanceWindow {
+	at = at.UTC()
+	return &v1alpha1.MaintenanceWindow{Schedule: fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()), Duration: metav1.Duration{Duration: time.Hour}}
 }
 
 func scaledBy(manager string) []metav1.ManagedFieldsEntry {
