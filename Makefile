@@ -217,6 +217,10 @@ chaos-ways-back: cluster deploy ## Undo, discard, fail upgrades and cancel resto
 chaos-random: cluster deploy ## Do random things to a cluster for MINUTES=60, several at a time, and judge (SEED=... repeats a run, WITHOUT=lost-volume,restart leaves faults out)
 	$(CHAOS) -run=TestRandomFaults -minutes=$(MINUTES) -seed=$(or $(SEED),0) -without=$(WITHOUT)
 
+.PHONY: simulated-day
+simulated-day: cluster deploy ## Have a cluster in which everything is automatic live through a day within an hour, and print what it did
+	$(CHAOS) -run=TestADayNeedsNobody
+
 .PHONY: bench-lifecycle
 bench-lifecycle: cluster deploy ## Measure what making and changing clusters takes (ROUNDS=5)
 	$(CHAOS) -run=TestLifecycle -rounds=$(ROUNDS)

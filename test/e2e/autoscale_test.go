@@ -5,35 +5,35 @@ package e2e
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // busy keeps sessions of an instance busy until the function that it returns is called.
 func (b *bed) busy(instance string, sessions int) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan struct{})
+	var all sync.WaitGroup
 	for range sessions {
-		go func() {
-			defer func() { ended <- struct{}{} }()
+		all.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = b.SQLOn(instance, "SET statement_timeout = '10s'; SELECT count(*) FROM generate_series(1, 1000000000)")
 			}
-		}()
+		})
 	}
 	return func() {
 		cancel()
-		for range sessions {
-			<-ended
-		}
+		all.Wait()
 	}
 }
 
@@ -63,6 +63,45 @@ func TestReplicasFollowTheirLoad(t *testing.T) {
 	stop()
 	b.Merge(cluster, `{"spec":{"autoscale":null}}`)
 	b.awaitInstances(cluster, 2)
+	w.judge()
+}
+
+// TestAHorizontalPodAutoscalerAddsAndRemovesReplicas has Kubernetes' own controller scale by what metrics-server has measured. The primary is
+// the instance with the highest number when one is removed.
+func TestAHorizontalPodAutoscalerAddsAndRemovesReplicas(t *testing.T) {
+	onlyInFull(t, "a load has to be measured for minutes")
+	t.Parallel()
+	place.NeedKube(t)
+	b := newBed(t, "minio")
+	b.Kube("metrics-server")
+	cluster := b.NewCluster("shop", 17)
+	cluster.Spec.Instances = 2
+	cluster.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}
+	b.Must(b.Create(t.Context(), cluster))
+	b.awaitInstances(cluster, 2)
+	w := b.startWriter("shop")
+	stop := b.busy("shop-1", 2)
+	defer stop()
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: b.Meta("shop"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PostgresCluster", Name: "shop"},
+		MinReplicas:    ptr.To[int32](2), MaxReplicas: 3,
+		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+			Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](100)},
+		}}},
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](30)}},
+	}}
+	b.Must(b.Create(t.Context(), hpa))
+	b.awaitInstances(cluster, 3)
+	if cluster.Spec.Instances != 3 {
+		t.Errorf("spec.instances is %d", cluster.Spec.Instances)
+	}
+	b.Merge(cluster, `{"spec":{"switchover":{"token":"up","to":"shop-2"}}}`)
+	b.Await(cluster, "shop-2 to be the primary", func() bool { return cluster.Status.Primary == "shop-2" })
+	stop()
+	b.awaitInstances(cluster, 2)
+	if cluster.Status.Primary == "shop-2" {
+		t.Error("the primary is gone")
+	}
 	w.judge()
 }
 

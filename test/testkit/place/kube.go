@@ -1,6 +1,8 @@
 package place
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,14 +16,20 @@ const Bed = "../../build/bin/kube"
 // Kube runs a verb of the test bed and returns what it prints.
 func (p *Place) Kube(args ...string) string {
 	p.Helper()
-	cmd := exec.Command(Bed, args...)
+	out, err := kube(context.Background(), args...)
+	p.Must(err)
+	return out
+}
+
+func kube(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, Bed, args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		p.Fatalf("kube %s: %v: %s%s", strings.Join(args, " "), err, out, stderr.String())
+		return "", fmt.Errorf("kube %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
 }
 
 // NeedKube skips a test that breaks nodes where the cluster is not the test bed's.

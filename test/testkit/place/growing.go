@@ -1,0 +1,72 @@
+package place
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// GrowingVolumes gives a cluster LimitVolumes that grow when their claims request more, while they are in use, as a CSI driver has disks grow.
+func (p *Place) GrowingVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
+	p.Helper()
+	p.LimitVolumes(cluster, workers)
+	class := &storagev1.StorageClass{}
+	p.Must(p.Get(p.Context(), client.ObjectKey{Name: p.Namespace}, class))
+	class.AllowVolumeExpansion = ptr.To(true)
+	p.Must(p.Update(p.Context(), class))
+	go func() {
+		_ = wait.PollUntilContextCancel(p.Context(), time.Second, true, func(ctx context.Context) (bool, error) {
+			if err := p.growClaims(ctx); err != nil && ctx.Err() == nil {
+				p.Logf("volumes can't be enlarged now: %v", err)
+			}
+			return false, nil
+		})
+	}()
+}
+
+// growClaims enlarges the volumes of the claims that request more than they have.
+func (p *Place) growClaims(ctx context.Context) error {
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := p.List(ctx, claims, client.InNamespace(p.Namespace)); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if has := claim.Status.Capacity[corev1.ResourceStorage]; ptr.Deref(claim.Spec.StorageClassName, "") != p.Namespace || has.IsZero() || size.Cmp(has) <= 0 {
+			continue
+		}
+		if err := p.growVolume(ctx, claim, size); err != nil {
+			return fmt.Errorf("%s: %w", claim.Name, err)
+		}
+	}
+	return nil
+}
+
+// growVolume enlarges a file system, and says so: first on the volume, as a resizer does.
+func (p *Place) growVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
+	volume := &corev1.PersistentVolume{}
+	if err := p.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
+		return err
+	}
+	node := strings.TrimPrefix(volume.Name, p.Namespace+"-")
+	if _, err := kube(ctx, "exec", node, "mount", "-o", fmt.Sprintf("remount,size=%d", size.Value()), p.ownFolder()); err != nil {
+		return err
+	}
+	volume.Spec.Capacity[corev1.ResourceStorage] = size
+	if err := p.Update(ctx, volume); err != nil {
+		return err
+	}
+	claim.Status.Capacity[corev1.ResourceStorage] = size
+	return p.Status().Update(ctx, claim)
+}
