@@ -85,7 +85,7 @@ func Start(spec Spec) (*Server, error) {
 		read.Close()
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	s.relay = startRelay(read, spec.Log, spec.Literals)
+	s.relay = startRelay(read, spec.Log, spec.Literals, newLimit())
 	return s, nil
 }
 

@@ -35,11 +35,14 @@ type relay struct {
 	last string // why the server can't continue
 }
 
-func startRelay(from *os.File, log *slog.Logger, literals func() bool) *relay {
+// newLimit bounds how many records there are.
+func newLimit() *rate.Limiter { return rate.NewLimiter(maxRate, maxBurst) }
+
+func startRelay(from *os.File, log *slog.Logger, literals func() bool, limit *rate.Limiter) *relay {
 	if literals == nil {
 		literals = func() bool { return false }
 	}
-	r := &relay{log: log, literals: literals, limit: rate.NewLimiter(maxRate, maxBurst), done: make(chan struct{})}
+	r := &relay{log: log, literals: literals, limit: limit, done: make(chan struct{})}
 	lines := make(chan string, 64)
 	go readLines(from, lines)
 	go r.run(lines)

@@ -9,17 +9,24 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // relayed has a relay read what a server wrote, and returns its records.
 func relayed(t *testing.T, literals func() bool, lines ...string) []map[string]any {
+	t.Helper()
+	return relayedWithin(t, newLimit(), literals, lines...)
+}
+
+func relayedWithin(t *testing.T, limit *rate.Limiter, literals func() bool, lines ...string) []map[string]any {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r := startRelay(read, slog.New(slog.NewJSONHandler(&out, nil)), literals)
+	r := startRelay(read, slog.New(slog.NewJSONHandler(&out, nil)), literals, limit)
 	for _, line := range lines {
 		fmt.Fprintln(write, line)
 	}
@@ -68,14 +75,15 @@ func TestAFloodOfMessagesIsCutAndItsEndIsNot(t *testing.T) {
 	for i := range 4 * maxBurst {
 		lines = append(lines, said("LOG", fmt.Sprint("statement ", i)))
 	}
-	records := relayed(t, nil, append(lines, strings.Replace(said("PANIC", "it is over"), "client backend", "startup", 1))...)
+	burst := rate.NewLimiter(0, maxBurst) // however long it takes to read the flood
+	records := relayedWithin(t, burst, nil, append(lines, strings.Replace(said("PANIC", "it is over"), "client backend", "startup", 1))...)
 	missing := 0.0
 	for _, record := range records {
 		if n, is := record["missing"].(float64); is {
 			missing += n
 		}
 	}
-	if got := len(records); got > 2*maxBurst || missing < maxBurst || records[got-1]["msg"] != "it is over" {
+	if got := len(records); got > maxBurst+2 || missing != 3*maxBurst || records[got-1]["msg"] != "it is over" {
 		t.Errorf("%d records, %v missing, the last %v", got, missing, records[got-1])
 	}
 }
