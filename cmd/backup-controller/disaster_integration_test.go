@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 const day = 24 * time.Hour
@@ -48,6 +49,7 @@ func (b *bed) knownSince(ago time.Duration) *v1alpha1.BackupRepository {
 // TestTheManifestsOfALostKubernetesAreAppliedToAnother eight days later, with a window of seven: whatever the bucket has can be
 // restored, and what could be restored last can be restored for good.
 func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
+	subset.OneIn(t, 3)
 	for _, test := range []struct {
 		name      string
 		knownFor  time.Duration
@@ -99,6 +101,7 @@ func TestACountAloneRemovesNothingThatOthersWrote(t *testing.T) {
 
 // TestALostClustersLastCopyIsDeletedByTheSentenceInStatus, and not while it is held.
 func TestALostClustersLastCopyIsDeletedByTheSentenceInStatus(t *testing.T) {
+	subset.OneIn(t, 3)
 	b := newBed(t)
 	b.lost(8)
 	repo := b.knownSince(21 * day)

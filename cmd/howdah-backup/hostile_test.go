@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/test/testkit/hostiletest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 const argumentsVariable = "HOSTILE_ARGUMENTS"
@@ -69,6 +70,7 @@ func refuses(t *testing.T, environment []string, args ...string) {
 }
 
 func TestTheCommandLineRefusesHostileBucketsInLittleMemory(t *testing.T) {
+	subset.OneIn(t, 3)
 	buckets := hostiletest.New(t)
 	read := maps.Clone(buckets.Headers)
 	maps.Copy(read, buckets.Files)

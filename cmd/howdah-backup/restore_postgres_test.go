@@ -19,6 +19,7 @@ import (
 // TestPostgreSQLStartsOnWhatIsRestored: rows up to 120 are in the first backup, up to 200 before the moment that is named in
 // three ways, up to 220 in the second backup, which is an incremental one, up to 300 after it.
 func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
+	subset.OneIn(t, 2)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.begin()

@@ -31,6 +31,7 @@ import (
 	"howdah.dev/howdah/pkg/pitr/bucket"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/hostiletest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // The variables by which a child knows what to read.
@@ -278,6 +279,7 @@ func TestABucketThatMeansNoHarmIsRead(t *testing.T) {
 }
 
 func TestEveryReaderRefusesAHostileBucketInLittleMemory(t *testing.T) {
+	subset.OneIn(t, 3)
 	buckets := hostiletest.New(t)
 	for name, r := range readers {
 		for _, some := range r.reads(buckets) {

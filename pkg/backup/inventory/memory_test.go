@@ -7,10 +7,12 @@ import (
 
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/test/testkit/heaptest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // Retention looks at all backups, of which each may have a large header.
 func TestAnInventoryHoldsOneHeaderAtATime(t *testing.T) {
+	subset.OneIn(t, 3)
 	peak := func(backups uint64) int64 {
 		b := newBucket(t)
 		object, err := json.Marshal(map[string]string{"large": strings.Repeat("x", 128<<10)})

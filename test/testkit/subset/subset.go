@@ -38,3 +38,12 @@ func OnlyInFull(t testing.TB) {
 		t.Skip("make test-full has it")
 	}
 }
+
+// OneIn leaves a test to one run of `make test` in n, chosen at random, and to `make test-full`: it takes long, and what it finds need not be
+// found by every run.
+func OneIn(t testing.TB, n int) {
+	t.Helper()
+	if testing.Short() && rand.IntN(n) > 0 {
+		t.Skipf("one run of make test in %d has it, and make test-full", n)
+	}
+}

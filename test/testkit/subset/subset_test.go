@@ -34,3 +34,16 @@ func TestSomeAreChosenInTheirOrderAndEachOneSometimes(t *testing.T) {
 		t.Errorf("only %v were chosen", seen)
 	}
 }
+
+func TestOneRunInThreeHasATest(t *testing.T) {
+	ran := 0
+	for range 300 {
+		t.Run("", func(t *testing.T) {
+			OneIn(t, 3)
+			ran++
+		})
+	}
+	if testing.Short() && (ran < 30 || ran > 200) || !testing.Short() && ran != 300 {
+		t.Errorf("%d of 300", ran)
+	}
+}

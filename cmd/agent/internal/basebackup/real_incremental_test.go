@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // history is a database that lives at random.
@@ -199,6 +200,7 @@ func sound(t *testing.T, s *pgtest.Server) {
 }
 
 func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		for _, summarize := range []bool{false, true} {
@@ -251,6 +253,7 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.
 }
 
 func TestAnIncrementalBackupTakenUnderWritesRestoresToTheSameContents(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		h := newHistory(t, pg, 2, true)

@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 const (
@@ -97,6 +98,7 @@ func strangeContents(t *testing.T, s *pgtest.Server) string {
 }
 
 func TestFilesThatComeAndGoAndPlacesOfAnyNameAreBackedUp(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	all := pgtest.Installed(t)

@@ -23,6 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // contents of a source: what pg_dump carries, and what an import has to see to itself.
@@ -228,6 +229,7 @@ func (f *foreign) endsIn(t *testing.T, volume generation.Volume, phase string) {
 }
 
 func TestAnImportBringsAllAsItWasHoweverOftenItEndsEarlyAndWithoutASuperuserOfTheSource(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	f := newForeign(t)
 	source := local.Server{SocketDir: f.SocketDir, Port: f.task.Import.Source.Port}
@@ -271,6 +273,7 @@ func TestAnImportBringsAllAsItWasHoweverOftenItEndsEarlyAndWithoutASuperuserOfTh
 }
 
 func TestAnImportRefusesASourceThatItCannotRead(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	f := newForeign(t)
 	f.SQL(`CREATE ROLE reader LOGIN PASSWORD 'p:a\s"s w''ord'`)

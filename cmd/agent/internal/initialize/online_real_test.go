@@ -245,6 +245,7 @@ func killPostmaster(t *testing.T, pgdata string) {
 }
 
 func TestACutoverWaitsUntilNobodyCanWriteToTheSource(t *testing.T) {
+	subset.OneIn(t, 3)
 	f := newOnline(t)
 	shop := f.session(t, "clerk", "shop")
 	// Each entry is what stands against the cutover, and what a person does about it.

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestMain(m *testing.M) {
@@ -63,6 +64,7 @@ const facts = `SELECT concat_ws(' ', pg_encoding_to_char(encoding), datlocprovid
 	`current_setting('data_checksums')) AS facts FROM pg_database WHERE datname = 'template1'`
 
 func TestADataDirectoryIsWhatSpecSays(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		byDefault := "UTF8 c C.UTF-8 16MB on"
 		if pg.Major >= 17 {

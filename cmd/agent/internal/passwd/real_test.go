@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // nameless is a user that no image knows, such as OpenShift gives to a namespace.
@@ -55,6 +56,7 @@ func live(t *testing.T, pg pgtest.Installation, passwd string) (output string, e
 }
 
 func TestPostgreSQLWorksAsAUserThatTheImageDoesNotKnow(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		file := filepath.Join(t.TempDir(), "passwd")

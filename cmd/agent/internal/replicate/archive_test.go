@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // archives has the server that is started next archive into a store, as the agent does, once it has a copy.
@@ -63,6 +64,7 @@ func archived(t *testing.T, a *archive.Archiver) string {
 }
 
 func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
@@ -134,6 +136,7 @@ func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
 // TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive: the archive has WAL of a former primary that nobody
 // followed, under the names of the timeline that the replica was on.
 func TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {

@@ -71,6 +71,7 @@ func harm(t *testing.T, pgdata string) {
 }
 
 func TestACloneTakesFromItsOwnFilesWhatIsTheSame(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
@@ -168,6 +169,7 @@ func TestACopyBecomesTheCloneWhereThereIsNoRoomForBoth(t *testing.T) {
 
 // The files of the volume may be those of another database system, as after a major upgrade or a restore in place.
 func TestACloneUnderWritesFromFilesOfAnotherSystemHasWhatItsSourceHas(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		other := newBed(t, pg, 1).found()

@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
@@ -79,6 +80,7 @@ func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
 }
 
 func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)

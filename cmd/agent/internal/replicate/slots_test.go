@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestSlotsAreKeptForPeersAndForNobodyElse(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 3)

@@ -14,10 +14,12 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // TestThePreviousDataBecomesTheRestoredData on a volume that has no room for both.
 func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	small := smallFileSystem(t)

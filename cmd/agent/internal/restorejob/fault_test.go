@@ -189,6 +189,7 @@ func (b *bed) filesOf(volume generation.Volume) string {
 
 // TestAFullVolumeIsNamed when it is seen at once, and when it fills up during replay, which only PostgreSQL tells.
 func TestAFullVolumeIsNamed(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	small := smallFileSystem(t)

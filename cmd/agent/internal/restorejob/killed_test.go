@@ -29,6 +29,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore/folder"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // doomed is the life of a worker in a process of its own.
@@ -166,6 +167,7 @@ func quit(dir string) (found int) {
 // TestAWorkerThatIsKilledAtAnyStepLeavesThePreviousDataOrWholeData kills one worker after the other on one volume, each at the next
 // step: the restored generation is not there before it is whole, and the previous one is as it was as long as it is there.
 func TestAWorkerThatIsKilledAtAnyStepLeavesThePreviousDataOrWholeData(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	installed := pgtest.Installed(t)

@@ -26,6 +26,7 @@ import (
 // TestRestores restores one archive to many points: rows up to 120 are in the backup, up to 200 before the moment that
 // is named in three ways, up to 300 after it.
 func TestRestores(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

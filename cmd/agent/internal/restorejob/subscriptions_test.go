@@ -10,9 +10,11 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestSubscriptionsOfACopyAreDisabledUnlessTheyShallGoOn(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

@@ -15,6 +15,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 const (
@@ -34,6 +35,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 // TestWhatIsRestoredIsWhatWasCommittedAtTheTarget restores one history of a database to random targets, half of them beside a
 // backup, a switchover or a failover, and compares every value. `make test-targets` tries thirty.
 func TestWhatIsRestoredIsWhatWasCommittedAtTheTarget(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		seed := number(t, seedVariable, int(time.Now().UnixNano()%1e9))

@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // fallBehind stops the second of two for so long that the first keeps no more the WAL that it needs.
@@ -33,6 +34,7 @@ func (c *pair) fallBehind() {
 }
 
 func TestAReplicaThatFellBehindReadsTheArchiveAndIsNotCloned(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel() // it mostly waits
 	two, _ := newPair(t)

@@ -9,10 +9,12 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // What kubectl howdah failover writes: this instance was primary last, on a timeline that nobody has, in a new term.
 func TestAnInstanceThatNeverTakesOverDoesSoWhenAPersonDecides(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

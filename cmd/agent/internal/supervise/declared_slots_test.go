@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func (p *pod) awaitSlot(state agentapi.SlotState) agentapi.SlotStatus {
@@ -20,6 +21,7 @@ func (p *pod) awaitSlot(state agentapi.SlotState) agentapi.SlotStatus {
 // TestADeclaredSlotThatASwitchoverLosesIsNotCreatedAgain: no replica has a copy of it, so the next primary knows of it by the record
 // alone. A new slot would begin later than where its client ended.
 func TestADeclaredSlotThatASwitchoverLosesIsNotCreatedAgain(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	two, _ := newPair(t)
 	// The harness keeps so little WAL that the slot could be lost before the switchover.

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func finds(checks *agentapi.Checks, reason string) bool {
@@ -23,6 +24,7 @@ func finds(checks *agentapi.Checks, reason string) bool {
 }
 
 func TestAnInstanceChecksItselfDeeply(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

@@ -15,6 +15,7 @@ const slotsOfReplicas = "SELECT count(*)::text FROM pg_replication_slots WHERE s
 
 // A delayed replica has the WAL and not yet what it says. Nobody counts on it, and nothing is kept for it.
 func TestADelayedReplicaReplaysLateAndNeverLeads(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

@@ -30,6 +30,7 @@ func fenced(s agentapi.Status) bool {
 }
 
 func TestAFencedPrimaryHandsOverAndStaysStopped(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

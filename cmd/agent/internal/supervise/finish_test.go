@@ -11,6 +11,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // endsAlone has both instances of a pair end while the replica is connected and takes over nothing, and returns what the primary has said.
@@ -30,6 +31,7 @@ func (c *pair) endsAlone() (said []agentapi.Shutdown) {
 // A primary whose replica is connected doesn't wait for its archive: the replica has the WAL, and waits. Where that ends as well, as when the
 // cluster is deleted, the last commits would be on the volumes alone.
 func TestAPrimaryThatEndsArchivesItsLastCommitsAlthoughAReplicaHasThem(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, store := newPair(t)

@@ -15,6 +15,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // newLogicalPair makes a pair with a publication and a slot that shall survive a failover, or skips the test below 17.
@@ -87,6 +88,7 @@ func (p *pod) handOver(t *testing.T, token string) {
 }
 
 func TestALogicalSlotGoesWithThePrimaryAndBack(t *testing.T) {
+	subset.OneIn(t, 3)
 	two := newLogicalPair(t)
 	two.first.awaitSQL(waitsFor, "howdah_shop_1")
 	two.first.insert(1, 2)

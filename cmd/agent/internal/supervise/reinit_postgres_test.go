@@ -65,6 +65,7 @@ func TestAReplicaIsClonedAgainOnRequestOnceForEachToken(t *testing.T) {
 }
 
 func TestARequestedCloneGoesOnAfterTheAgentWasEnded(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

@@ -65,6 +65,7 @@ func TestAReplicaThatEndedIsNotStartedAgainWhileRepairsArePaused(t *testing.T) {
 }
 
 func TestAPrimaryThatEndedWhileRepairsArePausedIsReplacedAndNotRewound(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

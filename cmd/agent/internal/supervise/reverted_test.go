@@ -18,6 +18,7 @@ import (
 
 // The volume of a primary is put back to a moment since its last checkpoint, of which the Lease tells, while it holds the lease.
 func TestAPrimaryWhoseVolumeWasPutBackGivesTheLeaseToWhoHasWhatItLost(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	for name, synchronous := range subset.Of(1, map[string]*agentapi.Synchronous{"synchronous": {Number: 1, Required: true}, "asynchronous": nil}) {
 		t.Run(name, func(t *testing.T) {

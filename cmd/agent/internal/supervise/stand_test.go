@@ -9,10 +9,12 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // A former primary has every commit where the one after it could acknowledge none without it.
 func TestAFormerPrimaryTakesOverWhenItsSuccessorIsLostForGood(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

@@ -13,6 +13,7 @@ import (
 // A replica may be cloned or restarted while parameters are being lowered, of which its primary still has more: PostgreSQL refuses to
 // start it with less. It starts with as much, and says that a restart is wanted.
 func TestAReplicaStartsWithAsMuchAsItsPrimaryHas(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	two, _ := newPair(t)
 	two.second.configure(two.second.with(map[string]string{"max_connections": "30", "max_prepared_transactions": "3"}))

@@ -9,11 +9,13 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // A node's proxy may lead clients to a former primary for a while after that has become a replica. One that keeps its connection
 // could not write for as long as it lives.
 func TestAClientThatIsLedToAFormerPrimaryTooLateIsNotLeftThere(t *testing.T) {
+	subset.OneIn(t, 3)
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)

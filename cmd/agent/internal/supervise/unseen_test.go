@@ -11,9 +11,11 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAReplicaStaysAMemberWhileItsPrimaryCannotBeAskedWhoFollows(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)

@@ -171,6 +171,7 @@ func (c *pair) awaitRest(d time.Duration) {
 }
 
 func TestAMemberThatGetsNoDatagramsHasTheLeaseRenewed(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := byWord(t, "shop-0")

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/ociroot"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // oldRootVariable leads to the root of the image of PostgreSQL 15, where the tests run in that of a later one.
@@ -66,6 +67,7 @@ var awkward = []string{
 
 // TestAnAwkwardClusterIsUpgradedTwoImagesApart by the code of the Job, with the programs of each image as the Job has them.
 func TestAnAwkwardClusterIsUpgradedTwoImagesApart(t *testing.T) {
+	subset.OneIn(t, 3)
 	root := os.Getenv(oldRootVariable)
 	if root == "" {
 		t.Skip("this machine has one version of PostgreSQL; the images of the test bed have two")

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // linkable is a volume with data generation g1 of a server that was stopped in order, and a worker for it whose old image is this machine,
@@ -68,6 +69,7 @@ func shared(t *testing.T, pgdata string) (n int) {
 }
 
 func TestALinkedUpgradeSharesFilesAndGivesTheOldDataUpFirst(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		w, task := linkable(t, pg)
 		found, err := w.Inspect(t.Context(), task)

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestMain(m *testing.M) {
@@ -43,6 +44,7 @@ func shortDir(t *testing.T) string {
 // TestAnOldServerWithLogicalSlotsStartsForPgUpgrade has more of them than initdb's configuration allows, which has wal_level=replica,
 // too: the configuration of a cluster is not in its data directory.
 func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		dir := shortDir(t)
 		oldData, newData := filepath.Join(dir, "old"), filepath.Join(dir, "new")
@@ -97,6 +99,7 @@ func TestOldDataIsOnDiskBeforeItCountsAsShutDown(t *testing.T) {
 // TestAnUpgradeLoadsTheLibrariesOfTheCluster for what can't be created without them: the new server evaluates the predicate of an index
 // here. Large objects, an unlogged table, a publication and a locale of their own are upgraded with it.
 func TestAnUpgradeLoadsTheLibrariesOfTheCluster(t *testing.T) {
+	subset.OneIn(t, 3)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		const library = "pg_stat_statements"
 		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{"shared_preload_libraries": library}})

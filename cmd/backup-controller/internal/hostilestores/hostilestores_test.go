@@ -28,6 +28,7 @@ import (
 	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/test/testkit/fakeapi"
 	"howdah.dev/howdah/test/testkit/hostiletest"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // said is what the controllers say about one place.
@@ -52,6 +53,7 @@ var taken = []string{
 const slow = "a-slow-answer"
 
 func TestHostileStoresTakeLittleMemoryAndDelayNobodyElse(t *testing.T) {
+	subset.OneIn(t, 3)
 	if raceDetector {
 		t.Skip("what a controller's memory is can only be measured without the detector")
 	}

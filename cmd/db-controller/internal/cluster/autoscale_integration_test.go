@@ -12,10 +12,12 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // TestTheNumberOfInstancesFollowsTheLoad with each write the last of its process.
 func TestTheNumberOfInstancesFollowsTheLoad(t *testing.T) {
+	subset.OneIn(t, 3)
 	l := newLab(t)
 	l.patience *= 4
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) {

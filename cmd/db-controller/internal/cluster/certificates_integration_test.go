@@ -22,6 +22,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/authority"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // issued is what cert-manager writes into a Secret.
@@ -41,6 +42,7 @@ func issued(t *testing.T, by *authority.Authority, names ...string) map[string][
 
 // TestACertificateOfOnesOwnIsShownWhenAllTrustItAndTheLastGoodOneStays, with no more rights than the chart gives.
 func TestACertificateOfOnesOwnIsShownWhenAllTrustItAndTheLastGoodOneStays(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	l.stop()
 	l.account = apiserver.As(t, "db-controller")

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // cloned makes a clone of shop.
@@ -27,6 +28,7 @@ func (l *lab) cloned(name string, version int32) *v1alpha1.PostgresCluster {
 }
 
 func TestACloneOfAClusterIsRecordedBeforePostgreSQLStarts(t *testing.T) {
+	subset.OneIn(t, 3)
 	l := newLab(t)
 	l.patience *= 3
 	stop := l.mortals(1)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // mortals lets one controller after the other live for this many writes each, until the function that it returns is called.
@@ -82,6 +83,7 @@ func TestAProcessMayDieAnywhereInMakingACluster(t *testing.T) {
 }
 
 func TestEachWriteMayBeTheLastOfAProcessWithThreeInstances(t *testing.T) {
+	subset.OneIn(t, 3)
 	l := newLab(t)
 	l.patience *= 6
 	stop := l.mortals(1)

@@ -12,10 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // More clusters have a deaf agent than the controller has workers.
 func TestNoClusterWaitsForTheDeafAgentOfAnother(t *testing.T) {
+	subset.OneIn(t, 3)
 	l := newLab(t)
 	deaf := map[string]bool{}
 	for i := range workers + 4 {

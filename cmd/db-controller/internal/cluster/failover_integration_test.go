@@ -14,9 +14,11 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestAPauseIsShownWithItsEndAndEndsByItself(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)

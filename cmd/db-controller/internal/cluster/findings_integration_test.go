@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func TestWhatTheAgentOfThePrimaryFindsIsInTheStatusUntilItIsFoundNoMore(t *testing.T) {
@@ -39,6 +40,7 @@ func TestWhatTheAgentOfThePrimaryFindsIsInTheStatusUntilItIsFoundNoMore(t *testi
 
 // TestADamagedReplicaIsClonedByItselfAndThePrimaryNever once, with each write the last of its process.
 func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	l.patience *= 4
 	shop := l.shop(three)

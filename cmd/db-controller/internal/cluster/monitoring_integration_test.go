@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/podmonitor"
 	"howdah.dev/howdah/pkg/customqueries"
 	"howdah.dev/howdah/test/testkit/apiserver"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // podMonitors is what the Prometheus operator installs, without its schema.
@@ -51,6 +52,7 @@ func (l *lab) queries() (names string) {
 }
 
 func TestQueriesForMetricsReachTheAgentsAndAPodMonitorComesAndGoes(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	l.stop()
 	l.agent.Image, l.account = "registry.local/howdah/agent:1", apiserver.As(t, "db-controller")

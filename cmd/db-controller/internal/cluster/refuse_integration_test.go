@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // untouched: nothing of the cluster was made.
@@ -83,6 +84,7 @@ func TestARepositoryThatVanishesLaterStopsNothing(t *testing.T) {
 }
 
 func TestANameThatIsTakenIsRefusedAndItsOwnerLeftAlone(t *testing.T) {
+	subset.OneIn(t, 2)
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	pod := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "other"}},

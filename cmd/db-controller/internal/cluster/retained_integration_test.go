@@ -23,6 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // retained deletes a cluster of three, whose last primary is shop-1, and leaves its volumes.
@@ -73,6 +74,7 @@ func withVolumes(c *v1alpha1.PostgresCluster) {
 
 // TestAClusterBeginsWithTheVolumesOfADeletedOne with each write the last of its process, with the rights of the account alone.
 func TestAClusterBeginsWithTheVolumesOfADeletedOne(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	l.agent, l.account = workload.Agent{Image: "registry.local/howdah/agent:1"}, apiserver.As(t, "db-controller")
 	l.stop()

@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // pendingUntilRestarted has every agent wait for a restart for a parameter, until it was asked for one.
@@ -107,6 +108,7 @@ func TestAnImageInWhichTheFirstReplicaDoesNotComeUpIsTakenBack(t *testing.T) {
 }
 
 func TestTheNextIsTakenDownOnlyWhenTheOneBeforeFollowsAgain(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)

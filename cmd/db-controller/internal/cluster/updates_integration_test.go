@@ -72,6 +72,7 @@ func TestANewImageOfTheSuiteIsShownAndReachesNobodyByItself(t *testing.T) {
 }
 
 func TestAnAutomaticUpdateWaitsForItsTimeAndThenReachesReplicasFirst(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	shop := l.shop(updated)
 	l.awaitReplicated(shop)
@@ -121,6 +122,7 @@ func TestAnAutomaticUpdateDoesNothingWhileAnUpgradeOrAPauseLasts(t *testing.T) {
 }
 
 func TestAnAutomaticUpdateInWhichAReplicaDoesNotComeUpIsTakenBackAndNotTriedAgain(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	shop := l.shop(updated)
 	l.awaitReplicated(shop)
@@ -203,6 +205,7 @@ func TestAnAutomaticUpdateCanBeStoppedOnItsWay(t *testing.T) {
 }
 
 func TestEachWriteMayBeTheLastOfAProcessThatUpdatesACluster(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	l.patience *= 6
 	shop := l.shop(updated)

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // upgrade makes an Upgrade that asks for the volumes, as its controller would.
@@ -214,6 +215,7 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 }
 
 func TestTheVolumeOfTheLastPrimaryIsTheFirstThatAHolderGets(t *testing.T) {
+	subset.OneIn(t, 2)
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
