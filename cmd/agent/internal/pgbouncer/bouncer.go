@@ -58,6 +58,9 @@ func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, serve
 	if err := b.write(config, servers); err != nil {
 		return err
 	}
+	if err := raiseFileLimit(); err != nil {
+		b.log.Warn("PgBouncer can have fewer clients than the kernel allows", "error", err)
+	}
 	b.process = exec.Command(b.command[0], append(b.command[1:], filepath.Join(b.paths.RunDir, iniFile))...)
 	b.process.Stdout, b.process.Stderr = os.Stdout, os.Stderr
 	b.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // whoever is paused isn't left so
@@ -81,6 +84,17 @@ func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, serve
 		case <-time.After(startPoll):
 		}
 	}
+}
+
+// raiseFileLimit has programs that start from now on open as many files as the kernel lets them. A container runtime may start the agent with a
+// limit of 1,024, and each client takes one. The Go runtime raises the limit for the agent itself, but not for its children.
+func raiseFileLimit() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	limit.Cur = limit.Max
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }
 
 func orNil(err error) error {

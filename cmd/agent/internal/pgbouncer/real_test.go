@@ -237,6 +237,10 @@ func (b *bed) untilWithin(limit time.Duration, what string, holds func() bool) {
 	}
 }
 
+func (b *bed) databaseDSN(database string) string {
+	return strings.Replace(b.dsn("app", "secret"), "dbname=shop", "dbname="+database, 1)
+}
+
 func (b *bed) dsn(user, password string) string {
 	return fmt.Sprintf("host=localhost port=%d dbname=shop user=%s password=%s sslmode=verify-full sslrootcert=%s default_query_exec_mode=exec",
 		b.pooler.Port, user, password, filepath.Join(b.dir, "tls", "ca.crt"))
@@ -393,7 +397,7 @@ func (b *bed) loadWithPauses(clients int, database string, pause time.Duration) 
 	for n := range clients {
 		go func() {
 			defer func() { ends <- struct{}{} }()
-			conn, err := pgx.Connect(b.t.Context(), strings.Replace(b.dsn("app", "secret"), "dbname=shop", "dbname="+database, 1))
+			conn, err := pgx.Connect(b.t.Context(), b.databaseDSN(database))
 			if err != nil {
 				l.failed.Add(1)
 				l.first.CompareAndSwap(nil, err.Error())
