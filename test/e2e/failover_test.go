@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/test/chaos"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 // slow is when writes stand still for so long that something is wrong, on however busy a machine. What is reached on one
@@ -39,11 +40,13 @@ func TestAnotherInstanceTakesOverOrTheSameComesBackWithinSeconds(t *testing.T) {
 }
 
 func TestNothingAcknowledgedIsLostWhenTheNodeOfASynchronousPrimaryDiesOrIsCutOff(t *testing.T) {
+	subset.OneIn(t, 2)
 	tryFaults(t, slow, chaos.Sync, "node-kill", "partition")
 }
 
 // The seed is another each day, and printed where the test fails; make chaos-random SEED=... repeats it.
 func TestNothingAcknowledgedIsLostInARandomEpisode(t *testing.T) {
+	subset.OneIn(t, 2)
 	episodes := chaos.Episodes{Seed: uint64(time.Now().Unix() / 86400), Faults: 15 * time.Second, Without: []string{"node-kill", "scale", "lost-volume", "old-volume", "backup"}}
 	subject := chaos.New(t, chaos.Options{Replication: chaos.Sync, Version: 17})
 	subject.Episode(t, episodes, 1)
@@ -51,6 +54,7 @@ func TestNothingAcknowledgedIsLostInARandomEpisode(t *testing.T) {
 }
 
 func TestNothingAcknowledgedIsLostWhenAllInstancesAreStoppedInOrder(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	tryFaults(t, stopped, chaos.Async, "delete-all", "hibernate")
 }

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/place"
+	"howdah.dev/howdah/test/testkit/subset"
 )
 
 func (b *bed) upgradeTo(name string, version int32, checkOnly bool) *v1alpha1.Upgrade {
@@ -187,6 +188,7 @@ func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
 }
 
 func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
+	subset.OneIn(t, 2)
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop := b.Cluster("shop", 15)
