@@ -126,7 +126,7 @@ type ReplicasRecommendation struct {
 	Reason string `json:"reason"`
 	// Since when it is recommended.
 	Since metav1.Time `json:"since"`
-	// NeededAt is when the load last asked for as many. They become fewer only when it was long ago.
+	// NeededAt is when the load last asked for as many, or was not known. They become fewer only when it was long ago.
 	NeededAt metav1.Time `json:"neededAt"`
 }
 

@@ -92,10 +92,7 @@ func RecommendReplicas(spec v1alpha1.AutoscaleReplicas, before *v1alpha1.Replica
 	if spec.Mode == v1alpha1.AutoscaleApply {
 		said = min(said, max(need, load.Replicas)) // what was asked for, is not there yet and is not needed any more
 	}
-	wait := shrinkAfter
-	if spec.ShrinkAfter != nil {
-		wait = spec.ShrinkAfter.Duration
-	}
+	wait := waitOf(spec)
 	since := now.Sub(before.NeededAt.Time)
 	switch {
 	case need > said:
@@ -112,4 +109,21 @@ func RecommendReplicas(spec v1alpha1.AutoscaleReplicas, before *v1alpha1.Replica
 		kept.NeededAt = at
 	}
 	return kept
+}
+
+// KeepReplicas is what was recommended, while the load is not known: that time doesn't count as one in which fewer were enough.
+func KeepReplicas(spec v1alpha1.AutoscaleReplicas, before *v1alpha1.ReplicasRecommendation, now time.Time) *v1alpha1.ReplicasRecommendation {
+	if before == nil || now.Sub(before.NeededAt.Time) < waitOf(spec)/notesEach {
+		return before
+	}
+	kept := before.DeepCopy()
+	kept.NeededAt = metav1.NewTime(now.Truncate(time.Second))
+	return kept
+}
+
+func waitOf(spec v1alpha1.AutoscaleReplicas) time.Duration {
+	if spec.ShrinkAfter != nil {
+		return spec.ShrinkAfter.Duration
+	}
+	return shrinkAfter
 }

@@ -137,3 +137,22 @@ func TestALoadThatComesAndGoesWithinTheWindowRemovesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestALoadThatIsNotKnownRemovesNothing: a replica was added an hour ago, and its clone took most of that. What was measured for five minutes
+// since then says nothing of the hour.
+func TestALoadThatIsNotKnownRemovesNothing(t *testing.T) {
+	spec := v1alpha1.AutoscaleReplicas{}
+	r := RecommendReplicas(spec, nil, used(90, 90), begun)
+	for minute := range 55 {
+		r = KeepReplicas(spec, r, begun.Add(time.Duration(minute)*time.Minute))
+	}
+	if r = RecommendReplicas(spec, r, used(10, 10, 10), begun.Add(time.Hour)); r.Replicas != 3 {
+		t.Errorf("fewer have not been known to be enough for an hour: %+v", r)
+	}
+	if r = RecommendReplicas(spec, r, used(10, 10, 10), begun.Add(2*time.Hour)); r.Replicas != 2 {
+		t.Errorf("fewer have been enough for an hour: %+v", r)
+	}
+	if r := KeepReplicas(spec, nil, begun); r != nil {
+		t.Errorf("nothing was recommended: %+v", r)
+	}
+}

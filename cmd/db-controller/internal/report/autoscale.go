@@ -45,6 +45,8 @@ func reportReplicas(o *observed.Cluster, before *v1alpha1.AutoscaleReplicasStatu
 	load, unknown := autoscale.LoadOfReplicas(o)
 	if unknown == "" {
 		now.Recommended = autoscale.RecommendReplicas(*spec, now.Recommended, load, o.Now)
+	} else {
+		now.Recommended = autoscale.KeepReplicas(*spec, now.Recommended, o.Now)
 	}
 	now.Waiting = cmp.Or(autoscale.WaitsForInstances(o), unknown)
 	return now
