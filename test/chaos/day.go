@@ -115,13 +115,14 @@ func (d *Day) rush() (end func()) {
 	}
 }
 
-// read keeps a session until ctx ends.
+// read asks all the time until ctx ends, over sessions that it renews each half a minute, as pools of connections do: one that was there before
+// its replica became the primary would stay there.
 func read(ctx context.Context, target writes.Target) {
 	pace := time.NewTicker(500 * time.Millisecond)
 	defer pace.Stop()
 	for ctx.Err() == nil {
 		conn, err := target.Connect(ctx)
-		for err == nil {
+		for asked := 0; err == nil && asked < 60; asked++ {
 			_, err = conn.Exec(ctx, "SELECT count(*) FROM generate_series(1, 10000)")
 			pause(ctx, pace)
 		}
