@@ -50,3 +50,22 @@ func TestTheNumberOfInstancesChangesInAnOrderThatLeavesNoTwoPrimaries(t *testing
 		})
 	}
 }
+
+func TestTheConditionSaysWhichInstanceComesOrGoes(t *testing.T) {
+	for want, change := range map[string]func(*observed.Cluster){
+		"shop-2 is being removed.": func(o *observed.Cluster) { o.Cluster.Spec.Instances = 2 },
+		"shop-2 hands over to an instance that stays.": func(o *observed.Cluster) {
+			o.Cluster.Spec.Instances = 2
+			observedtest.SwitchedTo(o, "shop-2")
+		},
+		"Instances are removed once the primary shop-0 is ready.": func(o *observed.Cluster) {
+			o.Cluster.Spec.Instances = 2
+			observedtest.Unready(o, 0)
+		},
+		"shop-3 is being created.": func(o *observed.Cluster) { o.Cluster.Spec.Instances = 4 },
+	} {
+		if got := Condition(observedtest.Trio(change)).Message; got != want {
+			t.Errorf("%q, and it should be %q", got, want)
+		}
+	}
+}

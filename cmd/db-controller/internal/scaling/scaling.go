@@ -74,10 +74,16 @@ func Condition(o *observed.Cluster) condition.Finding {
 		return condition.Finding{}
 	}
 	switch now := int(ptr.Deref(set.Spec.Replicas, 1)); {
+	case now < o.Wanted() && Replicas(o) > now:
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s is being created.", o.Names.Instance(now)))
 	case now < o.Wanted():
 		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("More instances are created once the agent of %s has taken the Lease %s.", o.Names.Instance(0), o.Names.Lease()))
 	case now > o.Wanted() && o.Primary() < 0:
 		return condition.False(v1alpha1.ReasonScaling, "Instances are removed once there is a primary.")
+	case now > o.Wanted() && PrimaryStays(o):
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s is being removed.", o.Names.Instance(now-1)))
+	case now > o.Wanted() && o.Primary() < o.Wanted():
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Instances are removed once the primary %s is ready.", o.Names.Instance(o.Primary())))
 	case now > o.Wanted():
 		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s hands over to an instance that stays.", o.Names.Instance(o.Primary())))
 	case o.Reach() > o.Wanted():
