@@ -53,6 +53,8 @@ type process struct {
 	cache      *memapi.Cache
 	reconciler reconciler
 	woken      func(context.Context, client.Object) []reconcile.Request
+	// tick is what it does every now and then; nil: nothing.
+	tick func()
 
 	mu       sync.Mutex
 	due      map[reconcile.Request]time.Time
@@ -107,9 +109,10 @@ func (c *control) launch(name string, after time.Duration) {
 	var first client.ObjectList
 	switch name {
 	case dbController:
-		p.reconciler = dbcontroller.New(dependencies, wire{p}, func() float64 { return 0.5 }, func(name types.NamespacedName) {
+		d := dbcontroller.New(dependencies, wire{p}, func() float64 { return 0.5 }, func(name types.NamespacedName) {
 			p.wake(reconcile.Request{NamespacedName: name}, 0)
 		})
+		p.reconciler, p.tick = d, d.AskAgents
 		p.woken, first = dbcontroller.Woken, &v1alpha1.PostgresClusterList{}
 	case upgradeController:
 		u := upgradecontroller.New(dependencies)
@@ -396,6 +399,16 @@ func (c *control) heal() {
 			c.processes = without(c.processes, p)
 		}
 	}
+}
+
+// tick has processes do what they do every now and then.
+func (c *control) tick() {
+	for _, p := range c.processes {
+		if p.tick != nil && !p.dead && p.held == nil {
+			p.tick()
+		}
+	}
+	synctest.Wait()
 }
 
 // end of all processes.

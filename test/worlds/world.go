@@ -98,6 +98,7 @@ func (w *World) chance(in int) bool { return w.random.IntN(in) == 0 }
 func (w *World) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	w.control.tick()
 	w.pg.beat()
 }
 

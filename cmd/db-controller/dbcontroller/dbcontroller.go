@@ -34,6 +34,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return c.reconciler.Reconcile(ctx, request)
 }
 
+// AskAgents asks those agents that no pass has had asked lately, as a running process does every second.
+func (c *Controller) AskAgents() { c.reconciler.AskAgents() }
+
 // Woken are the PostgresClusters that a change of an object wakes, but for those of a BackupRepository.
 func Woken(ctx context.Context, object client.Object) []reconcile.Request {
 	return cluster.Woken(ctx, object)

@@ -23,9 +23,10 @@ type kept struct {
 	pending int
 	// demanded: the cluster is woken at the end of the round, whatever comes.
 	demanded bool
-	// ended is when the last round did. fresh: all were asked in it, and no pass has looked since.
-	ended time.Time
-	fresh bool
+	// ended is when the last round did, and due when the next one begins at the latest. fresh: all were asked in it, and no pass has looked
+	// since.
+	ended, due time.Time
+	fresh      bool
 	// seen is the digest of what the last pass has seen.
 	seen digest
 }
@@ -84,9 +85,10 @@ func (k *kept) complete() bool {
 }
 
 // end of a round. It says whether that was demanded.
-func (k *kept) end(now time.Time) bool {
+func (k *kept) end(now time.Time, random float64) bool {
 	demanded := k.demanded
 	k.ended, k.fresh, k.demanded = now, k.complete(), false
+	k.due = now.Add(around(askInterval, random))
 	return demanded
 }
 
@@ -114,6 +116,10 @@ func (a *heard) keep(status *agentapi.Status, mark digest, err error, now time.T
 
 // pause after this many failures, give or take a quarter.
 func pause(failures int, random float64) time.Duration {
-	whole := min(longestPause, firstPause<<min(failures-1, 10))
-	return time.Duration(float64(whole) * (0.75 + random/2))
+	return around(min(longestPause, firstPause<<min(failures-1, 10)), random)
+}
+
+// around a time: a quarter less or more of it.
+func around(d time.Duration, random float64) time.Duration {
+	return time.Duration(float64(d) * (0.75 + random/2))
 }

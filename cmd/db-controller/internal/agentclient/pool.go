@@ -24,6 +24,10 @@ const (
 	liveAge = 3 * time.Second
 	// refreshAge is how old answers are when a look has them asked for again.
 	refreshAge = 500 * time.Millisecond
+	// askInterval is how often agents are asked that no look has asked for, give or take a quarter.
+	askInterval = 15 * time.Second
+	// tick is how often it is looked whom to ask.
+	tick = time.Second
 )
 
 // StatusClient gets the status of one agent.
@@ -55,7 +59,8 @@ type Answers struct {
 }
 
 // Pool asks agents outside of the reconcile workers, a bounded number at a time, and keeps the last answers. It wakes a cluster
-// when they differ from those that its last pass has seen. An agent that doesn't respond is asked less and less often.
+// when they differ from those that its last pass has seen. They are asked when a pass looks at the cluster, and every askInterval in any
+// case: so a cluster at which nothing happens costs few passes. An agent that doesn't respond is asked less and less often.
 type Pool struct {
 	client StatusClient
 	now    func() time.Time
@@ -107,6 +112,32 @@ func (p *Pool) Look(cluster types.NamespacedName, instances map[string]Instance)
 	return answers
 }
 
+// Run asks agents again and again, until the context ends.
+func (p *Pool) Run(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			p.AskAgain()
+		}
+	}
+}
+
+// AskAgain asks the agents of each cluster that have not been asked for a while. What they have to say that is new wakes it.
+func (p *Pool) AskAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	for name, k := range p.clusters {
+		if k.pending == 0 && !now.Before(k.due) {
+			p.ask(name, k, false)
+		}
+	}
+}
+
 // Demand has all agents of a cluster asked at once, and the cluster woken afterwards whatever they say.
 func (p *Pool) Demand(cluster types.NamespacedName) {
 	p.mu.Lock()
@@ -138,7 +169,7 @@ func (p *Pool) ask(cluster types.NamespacedName, k *kept, demanded bool) {
 		p.submit(cluster, k, agent)
 	}
 	if k.pending == 0 && k.demanded { // there is nobody to ask
-		k.end(p.now())
+		k.end(p.now(), p.random())
 		p.wake(cluster)
 	}
 }
@@ -169,7 +200,7 @@ func (p *Pool) answered(cluster types.NamespacedName, k *kept, agent *heard, sta
 	if k.pending--; k.pending > 0 || p.clusters[cluster] != k {
 		return
 	}
-	if demanded := k.end(p.now()); demanded || k.digest() != k.seen {
+	if demanded := k.end(p.now(), p.random()); demanded || k.digest() != k.seen {
 		p.wake(cluster)
 	}
 }

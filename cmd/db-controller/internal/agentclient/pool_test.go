@@ -181,6 +181,42 @@ func TestAClusterIsWokenByWhatIsNew(t *testing.T) {
 	})
 }
 
+// Passes look rarely at a cluster at which nothing happens.
+func TestAgentsAreAskedWhetherOrNotAPassLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newCrowd()
+		pool, w := newTestPool(all)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go pool.Run(ctx)
+		pool.Look(shop, instancesAt("1"))
+		synctest.Wait()
+		w.take(shop)
+		pool.Look(shop, instancesAt("1"))
+		time.Sleep(10 * askInterval)
+		synctest.Wait()
+		if asked := all.count("1"); asked < 9 || asked > 11 {
+			t.Errorf("in %s it was asked %d times", 10*askInterval, asked)
+		}
+		if w.take(shop) != 0 {
+			t.Error("the cluster was woken although nothing changed")
+		}
+		all.set(func() { all.changed["1"] = func(s *agentapi.Status) { s.Role = "primary" } })
+		time.Sleep(askInterval + tick)
+		synctest.Wait()
+		if w.take(shop) != 1 {
+			t.Error("the cluster was not woken for a primary")
+		}
+		pool.Forget(shop)
+		asked := all.count("1")
+		time.Sleep(10 * askInterval)
+		synctest.Wait()
+		if all.count("1") != asked {
+			t.Error("the agent of a deleted cluster is asked")
+		}
+	})
+}
+
 func TestAnAgentThatDoesNotAnswerIsAskedLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newCrowd()

@@ -33,14 +33,47 @@ func declaredInterval(o *observed.Cluster) time.Duration {
 	if len(observed.PassedOver(o)) > 0 {
 		return pace.UnknownInterval // what is somebody else's is not watched
 	}
-	return pace.QuietInterval
+	return restInterval(o)
+}
+
+// restInterval is how soon to look again at a cluster that needs nothing: sooner where something is read that is not watched, or where
+// something is due at a time.
+func restInterval(o *observed.Cluster) time.Duration {
+	if readsUnwatched(o) || o.Cluster.Spec.Autoscale != nil || o.RolloutWait != "" || !settled(o.Cluster) {
+		return pace.QuietInterval
+	}
+	return pace.RestInterval
+}
+
+// readsUnwatched: spec names Secrets or ConfigMaps that are a person's.
+func readsUnwatched(o *observed.Cluster) bool {
+	spec := &o.Cluster.Spec
+	return len(o.Passwords)+len(o.NoPasswords) > 0 || spec.TLS.ServerSecret != nil || spec.PostgreSQL.LDAPCA != nil ||
+		spec.Monitoring != nil && len(spec.Monitoring.CustomQueriesConfigMap) > 0 ||
+		slices.ContainsFunc(spec.Roles, func(role v1alpha1.Role) bool { return role.CertificateSecret != nil })
+}
+
+// settled: no condition waits for anything. One that is False because a person wants it so is settled, too.
+func settled(cluster *v1alpha1.PostgresCluster) bool {
+	return !slices.ContainsFunc(cluster.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonNotConfigured
+	})
+}
+
+// spread gives or takes a quarter of a long pause, so that clusters which were all looked at at once, after a start, are not all looked at
+// at once for ever.
+func spread(pause time.Duration, random float64) time.Duration {
+	if pause < pace.QuietInterval {
+		return pause
+	}
+	return time.Duration(float64(pause) * (0.75 + random/2))
 }
 
 // lookAgain is when to look although nothing woke us.
-func lookAgain(o *observed.Cluster, outcome flow.Outcome) time.Duration {
+func (r *Reconciler) lookAgain(o *observed.Cluster, outcome flow.Outcome) time.Duration {
 	switch {
 	case outcome.Finished():
-		return pollInterval(o)
+		return spread(pollInterval(o), r.random())
 	case o.Own.Lags() && outcome.After == 0:
 		return pace.UnknownInterval // what we go by may be gone
 	}

@@ -22,7 +22,23 @@ func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
 		change func(*observed.Cluster)
 		after  time.Duration
 	}{
-		"all is well":               {func(o *observed.Cluster) { ready(o, time.Second) }, pace.QuietInterval},
+		"all is well": {func(o *observed.Cluster) { ready(o, time.Second) }, pace.RestInterval},
+		"a person's Secret is read": {func(o *observed.Cluster) {
+			ready(o, time.Hour)
+			o.Passwords = map[string][]byte{"reader": []byte("x")}
+		}, pace.QuietInterval},
+		"it follows its load": {func(o *observed.Cluster) {
+			ready(o, time.Hour)
+			o.Cluster.Spec.Autoscale = &v1alpha1.Autoscale{}
+		}, pace.QuietInterval},
+		"a failover is paused": {func(o *observed.Cluster) {
+			ready(o, time.Hour)
+			o.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAutomaticFailover, Status: metav1.ConditionFalse, Reason: "Paused"}}
+		}, pace.QuietInterval},
+		"nothing is archived, as spec wants it": {func(o *observed.Cluster) {
+			ready(o, time.Hour)
+			o.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionArchiving, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotConfigured}}
+		}, pace.RestInterval},
 		"it doesn't follow yet":     {func(o *observed.Cluster) { ready(o, time.Second); silent(o) }, pace.BusyInterval},
 		"it isn't counted yet":      {func(o *observed.Cluster) { ready(o, time.Second); uncounted(o) }, pace.BusyInterval},
 		"it doesn't follow at all":  {func(o *observed.Cluster) { ready(o, time.Hour); silent(o) }, pace.UnknownInterval},
@@ -41,6 +57,24 @@ func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
 	} {
 		if got := pollInterval(observedtest.Trio(c.change)); got != c.after {
 			t.Errorf("%s: got %v, not %v", name, got, c.after)
+		}
+	}
+}
+
+func TestLongPausesAreSpread(t *testing.T) {
+	for _, c := range []struct {
+		pause  time.Duration
+		random float64
+		want   time.Duration
+	}{
+		{pace.BusyInterval, 1, pace.BusyInterval},
+		{pace.UnknownInterval, 0, pace.UnknownInterval},
+		{pace.RestInterval, 0, pace.RestInterval * 3 / 4},
+		{pace.RestInterval, 0.5, pace.RestInterval},
+		{pace.RestInterval, 1, pace.RestInterval * 5 / 4},
+	} {
+		if got := spread(c.pause, c.random); got != c.want {
+			t.Errorf("%v with %v: got %v, not %v", c.pause, c.random, got, c.want)
 		}
 	}
 }

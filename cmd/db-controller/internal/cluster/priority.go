@@ -37,10 +37,12 @@ func enqueue(q queue, cluster types.NamespacedName, priority int) {
 	q.Add(reconcile.Request{NamespacedName: cluster})
 }
 
-// wakeByOthers has the answers of agents wake their clusters, and the end of a rollout those that wait for their turn.
-func (r *Reconciler) wakeByOthers(_ context.Context, q queue) error {
+// wakeByOthers has the answers of agents wake their clusters, and the end of a rollout those that wait for their turn. From now on agents
+// are asked.
+func (r *Reconciler) wakeByOthers(ctx context.Context, q queue) error {
 	r.rollouts.WakeBy(func(cluster types.NamespacedName) { enqueue(q, cluster, priorityUnready) })
 	r.pool.WakeBy(func(cluster types.NamespacedName) { enqueue(q, cluster, priorityAnswered) })
+	go r.pool.Run(ctx)
 	return nil
 }
 

@@ -40,6 +40,8 @@ type Reconciler struct {
 	secrets secretcache.Cache
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
+	// random is the jitter of pauses, from 0 to 1.
+	random func() float64
 
 	rollouts *rollout.Limit
 	canaries []string
@@ -57,11 +59,15 @@ func New(dependencies manager.Dependencies, all Agents, rollouts rollout.Setting
 func NewWith(dependencies manager.Dependencies, all Agents, random func() float64, wake func(types.NamespacedName)) *Reconciler {
 	dependencies.Client = guardedClient{dependencies.Client}
 	r := &Reconciler{
-		Dependencies: dependencies, Agents: guardedAgents{all}, pool: agentclient.NewPool(all, dependencies.Now, random), rollouts: rollout.NewLimit(0, dependencies.Now),
+		Dependencies: dependencies, Agents: guardedAgents{all}, pool: agentclient.NewPool(all, dependencies.Now, random), random: random,
+		rollouts: rollout.NewLimit(0, dependencies.Now),
 	}
 	r.pool.WakeBy(wake)
 	return r
 }
+
+// AskAgents asks those agents that no pass has had asked lately.
+func (r *Reconciler) AskAgents() { r.pool.AskAgain() }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -74,7 +80,7 @@ func (r *Reconciler) loop(req ctrl.Request) flow.Loop[*v1alpha1.PostgresCluster,
 	return flow.Loop[*v1alpha1.PostgresCluster, *observed.Cluster]{
 		Client: r.Client, Events: r.Events, Object: &v1alpha1.PostgresCluster{}, Summary: v1alpha1.ConditionReady, Expected: expected,
 		LogValues: func(*v1alpha1.PostgresCluster) []any { return []any{"cluster", req.String()} },
-		Observe:   r.observe, Plan: r.plan, Report: write, Again: lookAgain,
+		Observe:   r.observe, Plan: r.plan, Report: write, Again: r.lookAgain,
 		Attach: func(o *observed.Cluster, pass *flow.Pass) { o.Record = pass.Record },
 		Delay:  r.pause, Done: r.wrote, Deleted: r.forget,
 	}
