@@ -34,6 +34,8 @@ type Options struct {
 	Namespaces          []string
 	LogLevel            string
 	LogFormat           string
+	// ProfileAddress serves profiles of the process to whoever reaches it; empty: nowhere.
+	ProfileAddress string
 }
 
 // AddFlags registers the flags.
@@ -46,6 +48,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces to watch; all if not set")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "log level: error, info or debug")
 	flags.StringVar(&o.LogFormat, "log-format", "json", "log format: json or console")
+	flags.StringVar(&o.ProfileAddress, "pprof-bind-address", "", "address of Go's profiles (/debug/pprof), without TLS and for whoever reaches it, such as 127.0.0.1:6060; off if not set")
 }
 
 // Scheme knows Kubernetes' own kinds and ours.
@@ -107,6 +110,7 @@ func (o Options) managerOptions(name string, byObject map[client.Object]cache.By
 		RetryPeriod:                   &retry,
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.ProbeAddress,
+		PprofBindAddress:              o.ProfileAddress,
 		Cache: cache.Options{
 			DefaultNamespaces: o.namespaces(),
 			DefaultTransform:  cache.TransformStripManagedFields(),

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -27,6 +29,23 @@ func (b *bench) idle(ctx context.Context) error {
 	b.idled = &used[0]
 	for i, p := range b.controllers {
 		b.note("idle", p.name+usage, "%s", used[i])
+	}
+	return b.profile(ctx)
+}
+
+// profile the db-controller, where that is asked for: its memory, and half a minute of its processor.
+func (b *bench) profile(ctx context.Context) error {
+	if b.settings.profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(b.settings.profiles, 0o755); err != nil {
+		return err
+	}
+	for kind, query := range map[string]string{"heap": "heap", "profile": "profile?seconds=30"} {
+		file := filepath.Join(b.settings.profiles, fmt.Sprintf("%s-%d.pb.gz", kind, b.n))
+		if err := b.controllers[0].profile(ctx, query, file); err != nil {
+			return err
+		}
 	}
 	return nil
 }

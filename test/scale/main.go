@@ -34,6 +34,7 @@ type settings struct {
 	idle      time.Duration
 	patience  time.Duration
 	binaries  string
+	profiles  string
 }
 
 func main() {
@@ -83,6 +84,7 @@ func readSettings() (settings, error) {
 	flag.DurationVar(&s.idle, "idle", time.Minute, "how long idle clusters are watched")
 	flag.DurationVar(&s.patience, "patience", 8*time.Minute, "how long a scenario may take")
 	flag.StringVar(&s.binaries, "binaries", "build/bin", "folder of the controllers' binaries")
+	flag.StringVar(&s.profiles, "profiles", "", "folder for profiles of the db-controller with idle clusters; none if empty")
 	flag.Parse()
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -43,7 +44,7 @@ const (
 func (p *process) start(ctx context.Context) error {
 	args := []string{
 		"--agent-image=agent:1", "--metrics-for-all", fmt.Sprintf("--metrics-bind-address=:%d", p.port),
-		fmt.Sprintf("--health-probe-bind-address=:%d", p.port+1),
+		fmt.Sprintf("--health-probe-bind-address=:%d", p.port+1), fmt.Sprintf("--pprof-bind-address=127.0.0.1:%d", p.profilePort()),
 	}
 	switch p.name {
 	case "db-controller":
@@ -74,6 +75,28 @@ func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "GOGC=") || strings.HasPrefix(variable, "GOMEMLIMIT=")
 	})
+}
+
+func (p *process) profilePort() int { return p.port + 100 }
+
+// profile writes a profile of the process into a file. One of the processor takes its seconds.
+func (p *process) profile(ctx context.Context, kind, file string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/%s", p.profilePort(), kind), http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	written, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer written.Close()
+	_, err = io.Copy(written, response.Body)
+	return err
 }
 
 func (p *process) kill() {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"math/bits"
+	"slices"
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
@@ -17,12 +18,15 @@ func digestOf(status *agentapi.Status) digest {
 	}
 	coarse := *status
 	coarse.LSN = 0
+	coarse.Usage, coarse.Sessions = nil, nil // clusters that follow their load are looked at often
 	coarse.Archive = coarseArchive(status.Archive)
 	coarse.Election = coarseElection(status.Election)
 	coarse.Replication = coarseReplication(status.Replication)
 	coarse.Rejoin = coarseRejoin(status.Rejoin)
 	coarse.Volume = coarseVolume(status.Volume)
 	coarse.Disk = coarseDisk(status.Disk)
+	coarse.Checks = coarseChecks(status.Checks)
+	coarse.Slots = coarseSlots(status.Slots)
 	data, err := json.Marshal(coarse)
 	if err != nil {
 		data = []byte(err.Error())
@@ -49,8 +53,12 @@ func coarseArchive(archive *agentapi.ArchiveStatus) *agentapi.ArchiveStatus {
 	if archive.LastWAL != "" {
 		coarse.LastWAL = "some"
 	}
-	coarse.RPOSeconds = float64(magnitude(int64(archive.RPOSeconds) / 8))
-	coarse.Waiting, coarse.WaitingSince = int(magnitude(int64(archive.Waiting))), archive.WaitingSince.Truncate(time.Minute)
+	coarse.RPOSeconds = float64(magnitude(int64(archive.RPOSeconds) / 32))
+	// A segment or two are on their way at a busy primary at any time.
+	coarse.Waiting, coarse.WaitingSince = int(magnitude(int64(archive.Waiting)/4)), time.Time{}
+	if coarse.Waiting > 0 {
+		coarse.WaitingSince = archive.WaitingSince.Truncate(time.Minute)
+	}
 	return &coarse
 }
 
@@ -100,5 +108,30 @@ func coarseDisk(disk *agentapi.DiskStatus) *agentapi.DiskStatus {
 	}
 	coarse := *disk
 	coarse.SyncSeconds = float64(magnitude(int64(disk.SyncSeconds)))
+	return &coarse
+}
+
+// coarseChecks has what was found, and not when or after how many indexes.
+func coarseChecks(checks *agentapi.Checks) *agentapi.Checks {
+	if checks == nil {
+		return nil
+	}
+	coarse := *checks
+	coarse.IndexesChecked, coarse.IndexesSkipped, coarse.IndexesWaiting, coarse.ClockAheadSeconds = 0, 0, 0, 0
+	coarse.Done = make(map[string]agentapi.Check, len(checks.Done))
+	for name, check := range checks.Done {
+		coarse.Done[name] = agentapi.Check{Failed: check.Failed}
+	}
+	return &coarse
+}
+
+func coarseSlots(slots *agentapi.SlotsStatus) *agentapi.SlotsStatus {
+	if slots == nil {
+		return nil
+	}
+	coarse := agentapi.SlotsStatus{Hash: slots.Hash, Slots: slices.Clone(slots.Slots)}
+	for i := range coarse.Slots {
+		coarse.Slots[i].RetainedBytes = magnitude(coarse.Slots[i].RetainedBytes >> 20)
+	}
 	return &coarse
 }

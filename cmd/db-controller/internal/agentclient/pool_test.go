@@ -405,26 +405,38 @@ func TestADigestHasWhatAPassActsOn(t *testing.T) {
 			Pod: "shop-0", State: agentapi.StateRunning, Archive: &agentapi.ArchiveStatus{LastWAL: "1"}, Election: &agentapi.ElectionStatus{Leader: "shop-0"},
 			Replication: &agentapi.ReplicationStatus{Streaming: true}, Volume: &agentapi.VolumeStatus{Bytes: 1000, UsedBytes: 100},
 			Rejoin: &agentapi.RejoinStatus{BytesTotal: 1000}, Copies: []agentapi.Copy{{ID: "g1"}}, Disk: &agentapi.DiskStatus{},
+			Usage: &agentapi.Usage{Seconds: 60}, Checks: &agentapi.Checks{Done: map[string]agentapi.Check{agentapi.CheckDNS: {}}},
+			Slots: &agentapi.SlotsStatus{Slots: []agentapi.SlotStatus{{Name: "s"}}},
 		}
 	}
 	for name, c := range map[string]struct {
 		change func(*agentapi.Status)
 		differ bool
 	}{
-		"nothing":           {func(*agentapi.Status) {}, false},
-		"bytes of a log":    {func(s *agentapi.Status) { s.LSN, s.Replication.ReplayedLSN, s.Archive.LastWAL = 7, "0/7", "2" }, false},
-		"a little lag":      {func(s *agentapi.Status) { s.Replication.LagBytes, s.Replication.LagSeconds = 1000, 0.5 }, false},
-		"much lag":          {func(s *agentapi.Status) { s.Replication.LagBytes = 64 << 20 }, true},
-		"a little space":    {func(s *agentapi.Status) { s.Volume.UsedBytes = 101 }, false},
-		"much space":        {func(s *agentapi.Status) { s.Volume.UsedBytes = 150 }, true},
-		"a stalled disk":    {func(s *agentapi.Status) { s.Disk.StalledSince = time.Unix(1, 0) }, true},
-		"a role":            {func(s *agentapi.Status) { s.Role = "primary" }, true},
-		"a leader":          {func(s *agentapi.Status) { s.Election.Leader = "shop-1" }, true},
-		"a configuration":   {func(s *agentapi.Status) { s.ConfigHash = "c2" }, true},
-		"a failing archive": {func(s *agentapi.Status) { s.Archive.FailingSince = time.Unix(1, 0) }, true},
-		"a member":          {func(s *agentapi.Status) { s.Election.Members = []string{"shop-1"} }, true},
-		"a copy":            {func(s *agentapi.Status) { s.Copies[0].ID = "g2" }, true},
-		"a clone":           {func(s *agentapi.Status) { s.Rejoin.BytesDone = 500 }, true},
+		"nothing":              {func(*agentapi.Status) {}, false},
+		"bytes of a log":       {func(s *agentapi.Status) { s.LSN, s.Replication.ReplayedLSN, s.Archive.LastWAL = 7, "0/7", "2" }, false},
+		"a little lag":         {func(s *agentapi.Status) { s.Replication.LagBytes, s.Replication.LagSeconds = 1000, 0.5 }, false},
+		"much lag":             {func(s *agentapi.Status) { s.Replication.LagBytes = 64 << 20 }, true},
+		"a little space":       {func(s *agentapi.Status) { s.Volume.UsedBytes = 101 }, false},
+		"much space":           {func(s *agentapi.Status) { s.Volume.UsedBytes = 150 }, true},
+		"what is used":         {func(s *agentapi.Status) { s.Usage = &agentapi.Usage{Seconds: 120, CPUMillis: 7} }, false},
+		"a passed check":       {func(s *agentapi.Status) { s.Checks.Done[agentapi.CheckDNS] = agentapi.Check{Time: time.Unix(1, 0)} }, false},
+		"a failed check":       {func(s *agentapi.Status) { s.Checks.Done[agentapi.CheckDNS] = agentapi.Check{Failed: true} }, true},
+		"damage":               {func(s *agentapi.Status) { s.Checks.Damaged = true }, true},
+		"checked indexes":      {func(s *agentapi.Status) { s.Checks.IndexesChecked = 7 }, false},
+		"a round":              {func(s *agentapi.Status) { s.Checks.RoundEnded = time.Unix(1, 0) }, true},
+		"a little of a slot":   {func(s *agentapi.Status) { s.Slots.Slots[0].RetainedBytes = 1000 }, false},
+		"much of a slot":       {func(s *agentapi.Status) { s.Slots.Slots[0].RetainedBytes = 1 << 30 }, true},
+		"a segment that waits": {func(s *agentapi.Status) { s.Archive.Waiting, s.Archive.WaitingSince = 1, time.Unix(1, 0) }, false},
+		"segments that wait":   {func(s *agentapi.Status) { s.Archive.Waiting, s.Archive.WaitingSince = 9, time.Unix(1, 0) }, true},
+		"a stalled disk":       {func(s *agentapi.Status) { s.Disk.StalledSince = time.Unix(1, 0) }, true},
+		"a role":               {func(s *agentapi.Status) { s.Role = "primary" }, true},
+		"a leader":             {func(s *agentapi.Status) { s.Election.Leader = "shop-1" }, true},
+		"a configuration":      {func(s *agentapi.Status) { s.ConfigHash = "c2" }, true},
+		"a failing archive":    {func(s *agentapi.Status) { s.Archive.FailingSince = time.Unix(1, 0) }, true},
+		"a member":             {func(s *agentapi.Status) { s.Election.Members = []string{"shop-1"} }, true},
+		"a copy":               {func(s *agentapi.Status) { s.Copies[0].ID = "g2" }, true},
+		"a clone":              {func(s *agentapi.Status) { s.Rejoin.BytesDone = 500 }, true},
 	} {
 		changed := base()
 		c.change(changed)
