@@ -277,11 +277,12 @@ DEAF ?= 33
 BACKUPS ?= 10000
 
 .PHONY: bench-scale
-bench-scale: kube ## Measure what many clusters cost the controllers (N=100,200 DEAF=33 BACKUPS=10000 SCENARIOS=idle,change)
+bench-scale: INSTANCES = 1
+bench-scale: kube ## Measure what many clusters cost the controllers (N=100,200 INSTANCES=3 DEAF=33 BACKUPS=10000 SCENARIOS=idle,change)
 	@CGO_ENABLED=0 go build -trimpath -o build/scale/ ./cmd/db-controller ./cmd/backup-controller ./cmd/restore-controller ./cmd/upgrade-controller ./cmd/pooler-controller ./cmd/drill-controller
 	@go build -o $(BIN)/scale ./test/scale
 	@minio=$$($(BIN)/kube s3 program minio) && KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) $(BIN)/scale \
-		-n $(N) -scenarios $(SCENARIOS) -deaf $(DEAF) -backups $(BACKUPS) -minio $$minio -binaries build/scale
+		-n $(N) -instances $(INSTANCES) -scenarios $(SCENARIOS) -deaf $(DEAF) -backups $(BACKUPS) -minio $$minio -binaries build/scale
 
 ##@ Images
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -135,7 +136,7 @@ func (b *bench) begin(ctx context.Context) error {
 		return err
 	}
 	b.client, b.cache, b.fleet = mgr.GetClient(), mgr.GetCache(), newFleet(mgr.GetClient())
-	b.kubelet = &kubelet{Client: mgr.GetClient(), fleet: b.fleet, numbers: map[client.ObjectKey]int{}}
+	b.kubelet = newKubelet(mgr.GetClient(), b.fleet)
 	if err := b.kubelet.start(mgr); err != nil {
 		return err
 	}
@@ -146,6 +147,7 @@ func (b *bench) begin(ctx context.Context) error {
 	}()
 	for _, kind := range []client.Object{
 		&v1alpha1.PostgresCluster{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}, &appsv1.StatefulSet{}, &batchv1.Job{}, &discoveryv1.EndpointSlice{},
+		&coordinationv1.Lease{},
 	} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 			return err

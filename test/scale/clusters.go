@@ -49,7 +49,7 @@ func (b *bench) seed(ctx context.Context) error {
 		}
 		cluster := &v1alpha1.PostgresCluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-			Spec:       v1alpha1.PostgresClusterSpec{Version: major, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}},
+			Spec:       v1alpha1.PostgresClusterSpec{Version: major, Instances: b.settings.instances, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}},
 		}
 		if err := b.live.Create(ctx, cluster); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err

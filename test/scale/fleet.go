@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,13 +29,21 @@ type fleet struct {
 
 	mu   sync.Mutex
 	deaf map[client.ObjectKey]bool
-	// asked are the clusters whose agent was asked since it was reset.
+	// asked are the pods whose agent was asked since it was reset.
 	asked map[client.ObjectKey]bool
 	tls   map[client.ObjectKey]*tls.Config
+	// led is where there was a switchover, and switched its last one.
+	led      map[client.ObjectKey]string
+	switched map[client.ObjectKey]agentapi.SwitchoverRequest
+	// moved is told of a cluster that has another primary.
+	moved func(cluster client.ObjectKey)
 }
 
 func newFleet(reader client.Reader) *fleet {
-	return &fleet{reader: reader, deaf: map[client.ObjectKey]bool{}, asked: map[client.ObjectKey]bool{}, tls: map[client.ObjectKey]*tls.Config{}}
+	return &fleet{
+		reader: reader, deaf: map[client.ObjectKey]bool{}, asked: map[client.ObjectKey]bool{}, tls: map[client.ObjectKey]*tls.Config{},
+		led: map[client.ObjectKey]string{}, switched: map[client.ObjectKey]agentapi.SwitchoverRequest{},
+	}
 }
 
 // start serves until the context ends.
@@ -45,6 +54,7 @@ func (f *fleet) start(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.RouteStatus, f.status)
+	mux.HandleFunc("POST "+agentapi.RouteSwitchover, f.switchover)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: f.tlsOf},
@@ -107,8 +117,9 @@ func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
+	pod, _, _ := strings.Cut(r.TLS.ServerName, ".")
 	f.mu.Lock()
-	f.asked[cluster] = true
+	f.asked[client.ObjectKey{Namespace: cluster.Namespace, Name: pod}] = true
 	deaf := f.deaf[cluster]
 	f.mu.Unlock()
 	if deaf {
@@ -121,15 +132,62 @@ func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := agentapi.Status{
-		Pod: cluster.Name + "-0", DataGeneration: config.DataGeneration, SystemIdentifier: "7000000000000000001", State: agentapi.StateRunning,
+		Pod: pod, DataGeneration: config.DataGeneration, SystemIdentifier: "7000000000000000001", State: agentapi.StateRunning,
 		Role: "primary", Timeline: 1, LSN: uint64(time.Now().Unix()), Version: release, ConfigHash: config.Hash(),
 		Volume: &agentapi.VolumeStatus{Bytes: 1 << 30, UsedBytes: 1 << 28}, Disk: &agentapi.DiskStatus{SyncSeconds: 0.01}, StartedAt: time.Unix(1e9, 0),
 	}
 	if config.Declared != nil {
 		status.Declared = &agentapi.DeclaredStatus{Hash: config.Declared.Hash()}
 	}
+	if config.Instances > 1 {
+		f.elected(cluster, config, &status)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(status)
+}
+
+// elected adds what an agent says that elects.
+func (f *fleet) elected(cluster client.ObjectKey, config *agentapi.Config, status *agentapi.Status) {
+	leader := f.leader(cluster)
+	status.Role, status.Election = roleOf(status.Pod, leader), &agentapi.ElectionStatus{Leader: leader, Term: 1}
+	for ordinal := range config.Instances {
+		if name := podOf(cluster, ordinal).Name; name != leader {
+			status.Election.Members = append(status.Election.Members, name)
+		}
+	}
+	if status.Pod != leader {
+		status.Replication = &agentapi.ReplicationStatus{Streaming: true}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if switched, is := f.switched[cluster]; is {
+		status.Election.Switchover = &agentapi.SwitchoverStatus{Token: switched.Token, State: agentapi.SwitchoverDone}
+	}
+}
+
+// leader of a cluster.
+func (f *fleet) leader(cluster client.ObjectKey) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cmp.Or(f.led[cluster], podOf(cluster, 0).Name)
+}
+
+// switchover is done at once.
+func (f *fleet) switchover(w http.ResponseWriter, r *http.Request) {
+	cluster, err := clusterOf(r.TLS.ServerName)
+	request := agentapi.SwitchoverRequest{}
+	if err != nil || json.NewDecoder(r.Body).Decode(&request) != nil {
+		http.Error(w, "not a switchover", http.StatusBadRequest)
+		return
+	}
+	to := request.To
+	if to == "" && f.leader(cluster) == podOf(cluster, 0).Name {
+		to = podOf(cluster, 1).Name
+	}
+	f.mu.Lock()
+	f.led[cluster], f.switched[cluster] = to, request
+	f.mu.Unlock()
+	f.moved(cluster)
 }
 
 func (f *fleet) config(ctx context.Context, cluster client.ObjectKey) (*agentapi.Config, error) {

@@ -43,7 +43,7 @@ func (k *kubelet) runJob(ctx context.Context, cluster client.ObjectKey, job *bat
 	case job.Labels[v1alpha1.LabelComponent] == workload.ComponentInit:
 		return k.endJob(ctx, job) // nobody reads what its pod says
 	case len(pods.Items) == 0:
-		return k.createPod(ctx, job, k.node(cluster))
+		return k.createPod(ctx, job, k.node(cluster, 0))
 	case time.Since(job.CreationTimestamp.Time) < worksFor:
 		return errWorking
 	}

@@ -26,6 +26,7 @@ const inside = "HOWDAH_SCALE_INSIDE"
 
 type settings struct {
 	sizes     []int
+	instances int32 // of each cluster
 	scenarios []scenario
 	deaf      int // percent
 	backups   int
@@ -77,7 +78,8 @@ func readSettings() (settings, error) {
 	s := settings{}
 	sizes := flag.String("n", "100", "numbers of clusters, separated by commas")
 	names := flag.String("scenarios", "all", "which scenarios, separated by commas: idle, change, kill, server, rollout, schedules, backups, deaf")
-	flag.IntVar(&s.deaf, "deaf", 33, "how many percent of the agents are deaf in the last scenario")
+	instances := flag.Int("instances", 1, "how many instances each cluster has")
+	flag.IntVar(&s.deaf, "deaf", 33, "of how many percent of the clusters the agents are deaf in the last scenario")
 	flag.IntVar(&s.changes, "changes", 50, "how many changes of a spec are measured")
 	flag.IntVar(&s.backups, "backups", 10_000, "how many finished Backups there are in the scenario backups")
 	flag.StringVar(&s.minio, "minio", "", "program of MinIO, for schedules and backups")
@@ -86,6 +88,10 @@ func readSettings() (settings, error) {
 	flag.StringVar(&s.binaries, "binaries", "build/bin", "folder of the controllers' binaries")
 	flag.StringVar(&s.profiles, "profiles", "", "folder for profiles of the db-controller with idle clusters; none if empty")
 	flag.Parse()
+	if *instances < 1 || *instances > 5 {
+		return s, fmt.Errorf("-instances must be a number from 1 to 5, and not %d", *instances)
+	}
+	s.instances = int32(*instances)
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 20_000 {

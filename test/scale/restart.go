@@ -29,7 +29,7 @@ func (b *bench) restartAs(ctx context.Context, scenario string) error {
 }
 
 func (b *bench) awaitAsked(ctx context.Context) (time.Duration, error) {
-	return b.await(ctx, "each agent was asked", func() bool { return b.fleet.countAsked() == b.n })
+	return b.await(ctx, "each agent was asked", func() bool { return b.fleet.countAsked() == b.n*int(b.settings.instances) })
 }
 
 // awayFor is how long the API server is away.

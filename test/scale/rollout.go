@@ -58,6 +58,6 @@ func (b *bench) running(component string) func(client.Object) string {
 		if job.Labels[v1alpha1.LabelComponent] != component || len(job.Status.Conditions) > 0 {
 			return ""
 		}
-		return b.kubelet.node(client.ObjectKey{Namespace: job.Namespace, Name: job.Labels[v1alpha1.LabelCluster]})
+		return b.kubelet.node(client.ObjectKey{Namespace: job.Namespace, Name: job.Labels[v1alpha1.LabelCluster]}, 0)
 	}
 }
