@@ -43,9 +43,12 @@ type Settings struct {
 	Grants location.Grants
 }
 
+// memProfileRate is Go's own: a sample for this many bytes.
+const memProfileRate = 512 << 10
+
 // Main runs the program until it is told to end, and ends the process if it fails.
 func (p Program) Main() {
-	runtime.MemProfileRate = 0 // nobody can ask for the profile, and keeping it costs two MiB
+	runtime.MemProfileRate = 0 // keeping the profile costs two MiB
 	if err := p.command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		os.Exit(1)
@@ -95,6 +98,9 @@ func (p Program) command() *cobra.Command {
 
 func (p Program) run(ctx context.Context, options Options, settings Settings) error {
 	keepMemorySmall()
+	if options.ProfileAddress != "" {
+		runtime.MemProfileRate = memProfileRate
+	}
 	mgr, err := New(p.Name, options, p.Cached)
 	if err != nil {
 		return err

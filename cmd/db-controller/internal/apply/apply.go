@@ -32,15 +32,19 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 	if err := controllerutil.SetControllerReference(o.Cluster, object, a.Client.Scheme()); err != nil {
 		return fmt.Errorf("own %s: %w", object.GetName(), err)
 	}
-	wanted, err := a.applyConfiguration(object)
-	if err != nil {
-		return err
-	}
-	key := observed.Key(wanted.GetKind(), wanted.GetName())
+	key := observed.Key(observed.KindOf(a.Client.Scheme(), object), object.GetName())
 	if observed.Passes(o, key) {
 		return nil
 	}
 	live := o.Live[key]
+	now, err := markOf(object, live)
+	if err != nil || a.Settled.is(o.Cluster, key, now) {
+		return err
+	}
+	wanted, err := a.applyConfiguration(object)
+	if err != nil {
+		return err
+	}
 	if live != nil {
 		current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 		if err != nil {
@@ -49,6 +53,7 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 		// Typed objects don't carry their kind.
 		current["apiVersion"], current["kind"] = wanted.GetAPIVersion(), wanted.GetKind()
 		if contains(current, wanted.Object) {
+			a.Settled.note(o.Cluster, key, now)
 			return nil
 		}
 		// Should it be deleted and created by somebody else meanwhile, the write fails.

@@ -12,4 +12,6 @@ type Applier struct {
 	Client client.Client
 	// Secrets that were read, of which a write makes others.
 	Secrets *secretcache.Cache
+	// Settled objects need not be compared again.
+	Settled *Settled
 }

@@ -39,7 +39,7 @@ type parts struct {
 }
 
 func (r *Reconciler) parts() parts {
-	applier := &apply.Applier{Client: r.Client, Secrets: &r.secrets}
+	applier := &apply.Applier{Client: r.Client, Secrets: &r.secrets, Settled: &r.settled}
 	roll := &rolling.Steps{Applier: applier, Agents: r.Agents}
 	return parts{
 		access:    &access.Steps{Applier: applier, Namespace: r.Namespace},

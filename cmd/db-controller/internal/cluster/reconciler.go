@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
+	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -38,6 +39,7 @@ type Reconciler struct {
 
 	pool    *agentclient.Pool
 	secrets secretcache.Cache
+	settled apply.Settled
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
 	// random is the jitter of pauses, from 0 to 1.
@@ -89,6 +91,7 @@ func (r *Reconciler) loop(req ctrl.Request) flow.Loop[*v1alpha1.PostgresCluster,
 // forget a cluster that no longer exists.
 func (r *Reconciler) forget(cluster types.NamespacedName) {
 	r.secrets.Forget(cluster)
+	r.settled.Forget(cluster)
 	r.writes.Forget(cluster)
 	r.pacer.Forget(cluster)
 	r.pool.Forget(cluster)
