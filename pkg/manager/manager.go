@@ -72,8 +72,8 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	config.UserAgent = name
-	// Enough for many clusters at a time: the API server itself sees to it that nobody is served at others' cost.
-	config.QPS, config.Burst = 200, 400
+	// Enough for a look at thousands of clusters after a start: the API server itself sees to it that nobody is served at others' cost.
+	config.QPS, config.Burst = 1000, 2000
 	options, err := o.managerOptions(name, byObject)
 	if err != nil {
 		return nil, err

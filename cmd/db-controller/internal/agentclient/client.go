@@ -36,6 +36,7 @@ const (
 	suspectTimeLimit = 3 * time.Second
 	responseLimit    = 1 << 20
 	idleLimit        = time.Minute
+	identityLife     = certificate.LeafLife / 3
 )
 
 // Target is the agent of one pod.
@@ -54,6 +55,8 @@ type Client struct {
 
 	mu    sync.Mutex
 	known map[key]*connection
+	// identities by the sum of the cluster's authority.
+	identities map[[sha256.Size]byte]*identity
 	// swept is when the table was last searched for what nobody uses.
 	swept time.Time
 }
@@ -68,9 +71,17 @@ type connection struct {
 	used      time.Time
 }
 
+// identity is what all agents of one cluster are shown, and believed by.
+type identity struct {
+	own   tls.Certificate
+	roots *x509.CertPool
+	made  time.Time
+	used  time.Time
+}
+
 // New returns a client.
 func New(now func() time.Time) *Client {
-	return &Client{now: now, known: map[key]*connection{}}
+	return &Client{now: now, known: map[key]*connection{}, identities: map[[sha256.Size]byte]*identity{}}
 }
 
 // Status asks an agent for its state. The context limits how long that takes.
@@ -166,16 +177,17 @@ func (c *Client) client(target Target) (*http.Client, error) {
 	if known := c.recall(key{target.Host, target.IP}, authority, now); known != nil {
 		return known, nil
 	}
-	made, err := newHTTPClient(target, now)
+	shown, err := c.identity(target.Authority, authority, now)
 	if err != nil {
 		return nil, err
 	}
+	made := newHTTPClient(target.Host, shown)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if previous := c.known[key{target.Host, target.IP}]; previous != nil {
 		previous.http.CloseIdleConnections()
 	}
-	c.known[key{target.Host, target.IP}] = &connection{http: made, authority: authority, made: now, used: now}
+	c.known[key{target.Host, target.IP}] = &connection{http: made, authority: authority, made: shown.made, used: now}
 	return made, nil
 }
 
@@ -184,7 +196,7 @@ func (c *Client) recall(name key, authority [sha256.Size]byte, now time.Time) *h
 	defer c.mu.Unlock()
 	c.sweep(now)
 	known := c.known[name]
-	if known == nil || known.authority != authority || now.Sub(known.made) >= certificate.LeafLife/3 {
+	if known == nil || known.authority != authority || now.Sub(known.made) >= identityLife {
 		return nil
 	}
 	known.used = now
@@ -203,10 +215,20 @@ func (c *Client) sweep(now time.Time) {
 			delete(c.known, name)
 		}
 	}
+	for sum, known := range c.identities {
+		if now.Sub(known.used) > 10*idleLimit {
+			delete(c.identities, sum) // connections keep what they have
+		}
+	}
 }
 
-func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
-	pair, err := target.Authority.Issue(certificate.Request{CommonName: agentapi.ControllerCommonName}, now)
+// identity for a cluster, unless the one that is known has aged. A key is made outside of the lock: of two that are made at once, one is
+// used.
+func (c *Client) identity(authority *certificate.Authority, sum [sha256.Size]byte, now time.Time) (*identity, error) {
+	if known := c.recallIdentity(sum, now); known != nil {
+		return known, nil
+	}
+	pair, err := authority.Issue(certificate.Request{CommonName: agentapi.ControllerCommonName}, now)
 	if err != nil {
 		return nil, err
 	}
@@ -214,14 +236,34 @@ func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read own certificate: %w", err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(target.Authority.Bundle)
+	made := &identity{own: own, roots: x509.NewCertPool(), made: now, used: now}
+	made.roots.AppendCertsFromPEM(authority.Bundle)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identities[sum] = made
+	return made, nil
+}
+
+func (c *Client) recallIdentity(sum [sha256.Size]byte, now time.Time) *identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.identities[sum]
+	if known == nil || now.Sub(known.made) >= identityLife {
+		return nil
+	}
+	known.used = now
+	return known
+}
+
+func newHTTPClient(host string, shown *identity) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: target.Host, Certificates: []tls.Certificate{own},
+			MinVersion: tls.VersionTLS13, RootCAs: shown.roots, ServerName: host, Certificates: []tls.Certificate{shown.own},
 		},
+		// There are thousands of connections, and an answer is a few kilobytes.
+		ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10,
 		// A dial continues when whoever asked has given up.
 		DialContext: (&net.Dialer{Timeout: suspectTimeLimit}).DialContext, TLSHandshakeTimeout: suspectTimeLimit,
 		MaxIdleConns: 1, IdleConnTimeout: idleLimit, ForceAttemptHTTP2: false, DisableCompression: true,
-	}}, nil
+	}}
 }

@@ -52,7 +52,30 @@ func CacheOptions() map[client.Object]cache.ByObject {
 		options[kind] = cache.ByObject{Label: ours}
 	}
 	options[&v1alpha1.PostgresCluster{}] = cache.ByObject{Transform: keepScaleFields}
+	for kind, by := range options {
+		if _, is := kind.(*corev1.Pod); is {
+			by.Transform = slim
+			options[kind] = by
+		}
+	}
 	return options
+}
+
+// slim drops what is large in a pod and read by nobody here. Pods of a cache are patched, and never updated as a whole.
+func slim(object any) (any, error) {
+	pod, is := object.(*corev1.Pod)
+	if !is {
+		return object, nil // a tombstone
+	}
+	pod.ManagedFields = nil
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Command, c.Args, c.Env, c.EnvFrom, c.Ports, c.SecurityContext = nil, nil, nil, nil, nil, nil
+			c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle = nil, nil, nil, nil
+		}
+	}
+	return pod, nil
 }
 
 // keepScaleFields keeps of the managed fields of an object only who has scaled it. Objects of a cache are patched, and never updated as a whole.

@@ -39,8 +39,7 @@ func (s *Steps) Admit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	name, status := client.ObjectKeyFromObject(o.Cluster), &o.Cluster.Status
 	switch {
 	case status.Rollout != nil && ended(o):
-		status.Rollout = nil
-		s.Limit.Done(name)
+		status.Rollout = nil // once that is written, it is another's turn
 		return flow.Next
 	case status.Rollout != nil:
 		s.Limit.Rolling(name, status.Rollout.StartedAt.Time)

@@ -97,7 +97,9 @@ func (m *Cache) Put(cluster *v1alpha1.PostgresCluster, secret *corev1.Secret, no
 	if m.known[name] == nil {
 		m.known[name] = map[string]knownSecret{}
 	}
-	m.known[name][secret.Name] = knownSecret{secret.DeepCopy(), now}
+	kept := secret.DeepCopy()
+	kept.ManagedFields = nil
+	m.known[name][secret.Name] = knownSecret{kept, now}
 }
 
 // Drop makes the next pass read the Secret.
