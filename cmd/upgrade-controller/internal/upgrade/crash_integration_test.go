@@ -298,6 +298,7 @@ var stories = map[string]story{
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
 		c.asBefore()
 		c.on("shop-1")
+		c.released(c.generation())
 	}},
 	"files are linked, and it is deleted while its Job runs": {change: links, at: workName, act: (*crashed).delete, tell: func(c *crashed) {
 		c.endsDeleted()
@@ -337,6 +338,7 @@ var stories = map[string]story{
 		mortal.Wake(c.Client, c.upgrade)
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
 		c.asBefore()
+		c.released(c.generation())
 	}},
 }
 

@@ -36,6 +36,10 @@ func TestAFailureIsToldByItsReasonNotByItsText(t *testing.T) {
 	o.work = workload.State{}
 	passes(t, o)
 	o.cluster.Status.VolumeLocks = nil // the db-controller has seen that
+	if passes(t, o); o.upgrade.Status.Release == nil || o.upgrade.Status.Release.DataGeneration != "g2" {
+		t.Errorf("what the Job wrote stays on the volume: %+v", o.upgrade.Status.Release)
+	}
+	o.cluster.Status.ReleasedDataGenerations = []string{"g2"}
 	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonRolledBack {
 		t.Errorf("nobody cancelled it, and it ended with %s: %s", rested.Reason, rested.Message)
 	}

@@ -65,6 +65,14 @@ func awaitReturned(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitReturned()
 }
 
+// releaseGivenUp has what the upgrade wrote removed, where it may have written something: a copy of all data, which nobody has a use for.
+func releaseGivenUp(ctx context.Context, o *observed) flow.Outcome {
+	if o.status().Previous == nil {
+		return flow.Next
+	}
+	return releaseNew(ctx, o)
+}
+
 // awaitServing waits until a cluster that was stopped for nothing accepts connections again.
 func (r *Reconciler) awaitServing(_ context.Context, o *observed) flow.Outcome {
 	status := &o.upgrade.Status

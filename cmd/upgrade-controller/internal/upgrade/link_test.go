@@ -171,6 +171,8 @@ func TestALinkedUpgradeThatFailsLeadsBackToTheReplica(t *testing.T) {
 	lock.State, lock.AdoptedGeneration, lock.Volumes = v1alpha1.VolumeLockAdopted, "g1", nil
 	passes(t, o)
 	o.cluster.Status.VolumeLocks = nil
+	passes(t, o)
+	o.cluster.Status.ReleasedDataGenerations = []string{"g2"}
 	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonRolledBack || !strings.Contains(rested.Message, "that of shop-1") {
 		t.Errorf("%+v", rested)
 	}

@@ -144,7 +144,7 @@ func (r *Reconciler) plan(o *observed) []step {
 	if o.upgrade.Spec.Rehearsal != nil {
 		return rehearser{r}.plan(o)
 	}
-	giveUp := []step{r.stopJobs, takeBack, awaitTakenBack, withdrawLock, awaitReturned}
+	giveUp := []step{r.stopJobs, takeBack, awaitTakenBack, withdrawLock, awaitReturned, releaseGivenUp}
 	switch {
 	case o.deleting() && o.upgraded() && (o.settled() || o.cluster == nil):
 		return []step{r.deleteJobs, r.releaseLeft, withdrawLock, r.removeFinalizer}
