@@ -47,6 +47,9 @@ type Config struct {
 	Credentials *Credentials `json:"-"`
 	// Dial says which addresses are not dialled. It is given in Go only.
 	Dial DialPolicy `json:"-"`
+	// Frugal keeps little memory for each connection, and none for long: for whoever opens many stores and reads little of each. It is
+	// given in Go only.
+	Frugal bool `json:"-"`
 	// ReadOnly refuses every write and delete.
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// AsOf shows a bucket with versions as it was then. It must be ReadOnly.

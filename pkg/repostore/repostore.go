@@ -42,7 +42,7 @@ func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupReposi
 func Opening(grants location.Grants) Opener {
 	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 		config := location.Config(repo)
-		config.Dial = objstore.InPod(os.Getenv)
+		config.Dial, config.Frugal = objstore.InPod(os.Getenv), true
 		if err := addCredentials(ctx, reader, repo, grants, &config); err != nil {
 			return nil, err
 		}

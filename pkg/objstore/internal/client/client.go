@@ -24,6 +24,9 @@ const (
 	// server doesn't hold a transfer for ever.
 	idleTimeout = 60 * time.Second
 	ioBuffer    = 128 << 10
+	// frugalBuffer and frugalIdle are for stores of which many are open, and little is read.
+	frugalBuffer = 4 << 10
+	frugalIdle   = 5 * time.Second
 	// CredentialsLifetime is how old credentials read from files may get before they are read again.
 	CredentialsLifetime = 15 * time.Second
 )
@@ -51,6 +54,10 @@ func Configure(transport *http.Transport, config objstore.Config) error {
 	transport.DisableCompression = true
 	transport.ForceAttemptHTTP2 = false // many connections carry more than one
 	transport.WriteBufferSize, transport.ReadBufferSize = ioBuffer, ioBuffer
+	if config.Frugal {
+		transport.WriteBufferSize, transport.ReadBufferSize = frugalBuffer, frugalBuffer
+		transport.IdleConnTimeout = frugalIdle
+	}
 	return nil
 }
 
