@@ -20,7 +20,7 @@ import (
 // of them follows sooner.
 const (
 	SecretAge = 10 * time.Minute
-	LoginAge  = time.Minute
+	LoginAge  = 40 * time.Second // less than the shortest pause between two passes over an idle cluster
 )
 
 func ageOf(cluster *v1alpha1.PostgresCluster, name string) time.Duration {
