@@ -63,6 +63,7 @@ func scenarios() []scenario {
 		{"change", (*bench).change},
 		{"kill", (*bench).restart},
 		{"server", (*bench).loseServer},
+		{"leases", (*bench).leases},
 		{"rollout", (*bench).rollOut},
 		{"schedules", (*bench).schedules},
 		{"backups", (*bench).finishedBackups},
@@ -85,7 +86,7 @@ func chosen(names string) ([]scenario, error) {
 	}
 	delete(wanted, "all")
 	for name := range wanted {
-		return nil, fmt.Errorf("-scenarios: there is no %q: write all, or some of idle,change,kill,server,rollout,schedules,backups,deaf", name)
+		return nil, fmt.Errorf("-scenarios: there is no %q: write all, or some of idle,change,kill,server,leases,rollout,schedules,backups,deaf", name)
 	}
 	return found, nil
 }

@@ -27,7 +27,8 @@ import (
 type fleet struct {
 	reader client.Reader
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// deaf are pods whose agents answer nobody.
 	deaf map[client.ObjectKey]bool
 	// asked are the pods whose agent was asked since it was reset.
 	asked map[client.ObjectKey]bool
@@ -119,8 +120,9 @@ func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
 	}
 	pod, _, _ := strings.Cut(r.TLS.ServerName, ".")
 	f.mu.Lock()
-	f.asked[client.ObjectKey{Namespace: cluster.Namespace, Name: pod}] = true
-	deaf := f.deaf[cluster]
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: pod}
+	f.asked[key] = true
+	deaf := f.deaf[key]
 	f.mu.Unlock()
 	if deaf {
 		<-r.Context().Done()
@@ -185,7 +187,15 @@ func (f *fleet) switchover(w http.ResponseWriter, r *http.Request) {
 		to = podOf(cluster, 1).Name
 	}
 	f.mu.Lock()
-	f.led[cluster], f.switched[cluster] = to, request
+	f.switched[cluster] = request
+	f.mu.Unlock()
+	f.lead(cluster, to)
+}
+
+// lead has another instance be the primary of a cluster.
+func (f *fleet) lead(cluster client.ObjectKey, pod string) {
+	f.mu.Lock()
+	f.led[cluster] = pod
 	f.mu.Unlock()
 	f.moved(cluster)
 }
@@ -215,10 +225,16 @@ func (f *fleet) countAsked() int {
 	return len(f.asked)
 }
 
-func (f *fleet) deafen(clusters []client.ObjectKey) {
+func (f *fleet) deafenPods(pods []client.ObjectKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, cluster := range clusters {
-		f.deaf[cluster] = true
+	for _, pod := range pods {
+		f.deaf[pod] = true
 	}
+}
+
+func (f *fleet) allHear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.deaf)
 }

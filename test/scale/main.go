@@ -77,7 +77,7 @@ func run(ctx context.Context) error {
 func readSettings() (settings, error) {
 	s := settings{}
 	sizes := flag.String("n", "100", "numbers of clusters, separated by commas")
-	names := flag.String("scenarios", "all", "which scenarios, separated by commas: idle, change, kill, server, rollout, schedules, backups, deaf")
+	names := flag.String("scenarios", "all", "which scenarios, separated by commas: idle, change, kill, server, leases, rollout, schedules, backups, deaf")
 	instances := flag.Int("instances", 1, "how many instances each cluster has")
 	flag.IntVar(&s.deaf, "deaf", 33, "of how many percent of the clusters the agents are deaf in the last scenario")
 	flag.IntVar(&s.changes, "changes", 50, "how many changes of a spec are measured")

@@ -76,9 +76,11 @@ func (b *bench) loseServer(ctx context.Context) error {
 func (b *bench) deafened(ctx context.Context) error {
 	var deaf []client.ObjectKey
 	for i := range b.n * b.settings.deaf / 100 {
-		deaf = append(deaf, b.key(i))
+		for ordinal := range b.settings.instances {
+			deaf = append(deaf, podOf(b.key(i), int(ordinal)))
+		}
 	}
-	b.fleet.deafen(deaf)
+	b.fleet.deafenPods(deaf)
 	if err := pause(ctx, 30*time.Second); err != nil { // until that is known
 		return err
 	}
