@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,19 @@ func TestDrainsTakeOneInstanceAtATimeAndWritesGoOn(t *testing.T) {
 	if gap := w.judge(); gap.Seconds() > slow {
 		t.Errorf("writes stood still for %s", gap)
 	}
+	b.leasesAreServedApart()
+}
+
+// leasesAreServedApart: the API server has served requests for leases at the level that the chart installs for them.
+func (b *bed) leasesAreServedApart() {
+	b.Helper()
+	const served = `apiserver_flowcontrol_dispatched_requests_total{flow_schema="howdah-leases",priority_level="howdah-leases"} `
+	for line := range strings.SplitSeq(b.kubectl("get", "--raw", "/metrics"), "\n") {
+		if count, is := strings.CutPrefix(line, served); is && count != "0" {
+			return
+		}
+	}
+	b.Errorf("no line begins with %s", served)
 }
 
 // isAnother says that there is a pod in the place of this one.

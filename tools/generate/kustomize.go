@@ -121,6 +121,8 @@ func fileOf(object *unstructured.Unstructured) (string, error) {
 		return "config/default/" + name + ".yaml", nil
 	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 		return "config/default/policies.yaml", nil
+	case "FlowSchema", "PriorityLevelConfiguration":
+		return "config/default/flowcontrol.yaml", nil
 	}
 	return "", fmt.Errorf("no file for a %s (%s)", object.GetKind(), object.GetName())
 }

@@ -58,7 +58,7 @@ func (o object) list(path ...string) []object {
 }
 
 // writeBundle writes what the Operator Lifecycle Manager installs: bundle/manifests and bundle/metadata, made of the manifests that the chart
-// renders. It knows no admission policies, so these are in a file of their own.
+// renders. It knows no admission policies and no FlowSchema, so these are in a file of their own.
 func (r *Release) writeBundle(documents []string) error {
 	var objects []object
 	var policies []string
@@ -67,7 +67,7 @@ func (r *Release) writeBundle(documents []string) error {
 		if err := yaml.Unmarshal([]byte(document), &parsed); err != nil {
 			return err
 		}
-		if strings.HasPrefix(parsed.text("kind"), "ValidatingAdmissionPolicy") {
+		if kind := parsed.text("kind"); strings.HasPrefix(kind, "ValidatingAdmissionPolicy") || kind == "FlowSchema" || kind == "PriorityLevelConfiguration" {
 			policies = append(policies, document)
 			continue
 		}
@@ -94,7 +94,7 @@ func (r *Release) writeBundle(documents []string) error {
 			return err
 		}
 	}
-	about := "# Admission policies of Howdah " + r.Source.Version + ", which a bundle can't have. Install the bundle into " + namespace + ", and apply them.\n"
+	about := "# Admission policies and the FlowSchema of Howdah " + r.Source.Version + ", which a bundle can't have. Install the bundle into " + namespace + ", and apply them.\n"
 	return firstError(r.write(policiesName, []byte(about+strings.Join(policies, "---\n"))), r.write(bundleName+"/bundle.Dockerfile", dockerfile()))
 }
 
