@@ -95,7 +95,7 @@ func (d *Day) judgeDay(generation int64) {
 	}
 	d.Logf("what the events say:\n%s", told.String())
 	for _, want := range []string{
-		"They grow automatically, because the volume of", "There are to be 3 instances instead of 2.", "There are to be 2 instances instead of 3.",
+		"They grow automatically, because the volume of", "The number of instances changes from 2 to 3.", "The number of instances changes from 3 to 2.",
 		"The image is being changed to " + d.image, "All instances are given requests of", "The fault DeletePrimaryPod is to hit",
 	} {
 		if !strings.Contains(told.String(), want) {

@@ -59,7 +59,7 @@ func TestReplicasFollowTheirLoad(t *testing.T) {
 	if cluster.Spec.Instances != 2 {
 		t.Errorf("spec was changed: %d instances", cluster.Spec.Instances)
 	}
-	b.awaitEvent(cluster, "There are to be 3 instances instead of 2.")
+	b.awaitEvent(cluster, "The number of instances changes from 2 to 3.")
 	stop()
 	b.Merge(cluster, `{"spec":{"autoscale":null}}`)
 	b.awaitInstances(cluster, 2)

@@ -167,9 +167,10 @@ func (e *elector) renew(ctx context.Context) error {
 // write the lease; whoever else has written it meanwhile wrote something else of it.
 func (e *elector) write(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	for {
+		read := e.lease.DeepCopy()
 		e.lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
 		change(e.lease)
-		err := e.Update(ctx, e.lease)
+		err := e.Patch(ctx, e.lease, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -192,6 +193,7 @@ func (e *elector) takeOver(ctx context.Context) error {
 	if err := e.Get(ctx, client.ObjectKey{Namespace: e.cluster.Namespace, Name: e.slice}, slice); err != nil {
 		return err
 	}
+	read := slice.DeepCopy()
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{pod.Status.PodIP}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}
-	return e.Update(ctx, slice)
+	return e.Patch(ctx, slice, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
 }

@@ -21,7 +21,7 @@ const (
 	// leastMeasured is how many seconds a replica must have been measured.
 	leastMeasured = 240
 	// beginsHere is the reason of the first number, after which nothing need wait: it changes nothing.
-	beginsHere = "It is where spec.autoscale.replicas begins."
+	beginsHere = "spec.autoscale.replicas begins with this number."
 )
 
 // ReplicasOf is spec.autoscale.replicas; nil: there is none.
@@ -98,7 +98,10 @@ func apply(o *observed.Cluster, instances int32, why string) flow.Outcome {
 	}
 	before := o.Wanted()
 	status.Autoscale.Replicas.Applied = &v1alpha1.AppliedReplicas{Instances: instances, SpecInstances: o.Cluster.Spec.Instances, Reason: why, Since: *observed.TimeOf(o.Now)}
-	return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("There are to be %d instances instead of %d. %s", instances, before, why))
+	if instances == before {
+		return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("There are %d instances. %s", instances, why))
+	}
+	return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("The number of instances changes from %d to %d. %s", before, instances, why))
 }
 
 // beginning is the number of instances that is there. A status that was lost must not have those removed that an earlier decision has added; what
