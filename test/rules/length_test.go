@@ -21,7 +21,6 @@ var longFiles = map[string]int{
 	"apis/v1alpha1/postgrescluster_status.go": 500,
 	"apis/v1alpha1/postgrescluster_types.go":  500,
 	"cmd/agent/internal/pgbouncer/run.go":     500,
-	"test/worlds/control.go":                  430,
 	"test/worlds/kube.go":                     530,
 	"test/worlds/people.go":                   420,
 }

@@ -113,7 +113,7 @@ var sequential = []string{
 	"/cmd/agent/internal/elect", "/cmd/agent/internal/extensions", "/cmd/agent/internal/findings", "/cmd/agent/internal/recovery",
 	"/cmd/agent/internal/settings", "/cmd/agent/internal/space", "/cmd/agent/internal/usage",
 	"/cmd/backup-controller/internal/ownership", "/cmd/backup-controller/internal/requestedbackup", "/cmd/backup-controller/internal/schedule",
-	"/cmd/db-controller/internal/access", "/cmd/db-controller/internal/apply", "/cmd/db-controller/internal/autoscale",
+	"/cmd/db-controller/internal/access", "/cmd/db-controller/internal/autoscale",
 	"/cmd/db-controller/internal/availability", "/cmd/db-controller/internal/component", "/cmd/db-controller/internal/disconnect",
 	"/cmd/db-controller/internal/finalbackup", "/cmd/db-controller/internal/imagechange", "/cmd/db-controller/internal/instances",
 	"/cmd/db-controller/internal/minorupdate", "/cmd/db-controller/internal/observed", "/cmd/db-controller/internal/reading",

@@ -98,7 +98,7 @@ func apply(o *observed.Cluster, instances int32, why string) flow.Outcome {
 	}
 	before := o.Wanted()
 	status.Autoscale.Replicas.Applied = &v1alpha1.AppliedReplicas{Instances: instances, SpecInstances: o.Cluster.Spec.Instances, Reason: why, Since: *observed.TimeOf(o.Now)}
-	if instances == before {
+	if int(instances) == before {
 		return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("There are %d instances. %s", instances, why))
 	}
 	return flow.Save(v1alpha1.ReasonScaling, fmt.Sprintf("The number of instances changes from %d to %d. %s", before, instances, why))
