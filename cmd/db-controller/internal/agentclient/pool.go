@@ -121,7 +121,7 @@ func (p *Pool) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			p.AskAgain()
+			p.AskAgain() //nolint:contextcheck // an answer is awaited beyond the end of who asked
 		}
 	}
 }
