@@ -108,6 +108,19 @@ func TestARolloutEndsOnceAllInstancesAreWell(t *testing.T) {
 	}
 }
 
+// Until the end is written, others see the cluster in transition.
+func TestTheNextBeginsOnlyOnceTheEndOfARolloutIsWritten(t *testing.T) {
+	s := steps(t, 1)
+	admit(t, s, observedtest.Trio(observedtest.All(func(o *observed.Cluster) { rolls(o.Cluster) }, func(o *observed.Cluster) { observedtest.Unready(o, 1) })))
+	well := observedtest.Trio(func(o *observed.Cluster) { rolls(o.Cluster) })
+	for _, rolling := range []int{1, 0} { // the second pass sees what the first has written
+		admit(t, s, well)
+		if now, _ := s.Limit.Counts(); now != rolling || well.Cluster.Status.Rollout != nil {
+			t.Errorf("%d count as in transition, and not %d; status: %v", now, rolling, well.Cluster.Status.Rollout)
+		}
+	}
+}
+
 func TestCanariesRunInAnImageFirst(t *testing.T) {
 	canary := func(change func(*v1alpha1.PostgresCluster)) func(*v1alpha1.PostgresCluster) {
 		return func(cluster *v1alpha1.PostgresCluster) {
