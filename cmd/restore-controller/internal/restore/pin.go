@@ -52,15 +52,17 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 		}
 		return planning.Read(ctx, store, question, r.Now)
 	})
+	// Both reads are one wait, and have one message: a message for each would change back and forth where the process keeps restarting.
+	looking := flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("Looking in BackupRepository %s for backups and WAL that lead to %s.", repo.Name, target))
 	if !done {
-		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("Looking in BackupRepository %s for backups and WAL that lead to %s.", repo.Name, target))
+		return looking
 	}
 	if err != nil {
 		return unreadable(repo.Name, err)
 	}
 	verdict := pitr.Decide(report.Candidates, target, o.facts(report.At))
 	if verdict.Code == pitr.Reachable {
-		header, outcome := r.readHeaderOf(o, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID)
+		header, outcome := r.readHeaderOf(o, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID, looking)
 		if header == nil {
 			return outcome
 		}

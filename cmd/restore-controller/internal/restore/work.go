@@ -48,15 +48,13 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 
 // readHeader reads the header of the backup of the plan.
 func (r *Reconciler) readHeader(o *observed) (*backup.Header, flow.Outcome) {
-	return r.readHeaderOf(o, o.restore.Status.Plan.Lineage, o.restore.Status.Plan.BackupID)
+	reading := flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "The backup's record of its cluster is being read.")
+	return r.readHeaderOf(o, o.restore.Status.Plan.Lineage, o.restore.Status.Plan.BackupID, reading)
 }
 
-// readHeaderOf reads what a backup says of its cluster, which may take a while. Nil: the outcome says what about it.
-func (r *Reconciler) readHeaderOf(o *observed, lineage, id string) (*backup.Header, flow.Outcome) {
-	repo, reason := o.repository.DeepCopy(), v1alpha1.ReasonPlanning
-	if o.restore.Status.Plan != nil {
-		reason = v1alpha1.ReasonPlanned
-	}
+// readHeaderOf reads what a backup says of its cluster; reading is the outcome while that takes. Nil: the outcome says why.
+func (r *Reconciler) readHeaderOf(o *observed, lineage, id string, reading flow.Outcome) (*backup.Header, flow.Outcome) {
+	repo := o.repository.DeepCopy()
 	header, err, done := look(r.headers, o.restore, lineage+"/"+id, func(ctx context.Context) (*backup.Header, error) {
 		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
@@ -66,7 +64,7 @@ func (r *Reconciler) readHeaderOf(o *observed, lineage, id string) (*backup.Head
 	})
 	switch {
 	case !done:
-		return nil, flow.Poll(lookInterval, reason, "The backup's record of its cluster is being read.")
+		return nil, reading
 	case err != nil:
 		r.headers.Forget(o.restore)
 		return nil, unreadable(repo.Name, err)
