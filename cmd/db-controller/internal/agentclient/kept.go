@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -88,7 +89,7 @@ func (k *kept) complete() bool {
 func (k *kept) end(now time.Time, random float64) bool {
 	demanded := k.demanded
 	k.ended, k.fresh, k.demanded = now, k.complete(), false
-	k.due = now.Add(around(askInterval, random))
+	k.due = now.Add(pace.Spread(pace.QuietInterval, random))
 	return demanded
 }
 
@@ -116,10 +117,5 @@ func (a *heard) keep(status *agentapi.Status, mark digest, err error, now time.T
 
 // pause after this many failures, give or take a quarter.
 func pause(failures int, random float64) time.Duration {
-	return around(min(longestPause, firstPause<<min(failures-1, 10)), random)
-}
-
-// around a time: a quarter less or more of it.
-func around(d time.Duration, random float64) time.Duration {
-	return time.Duration(float64(d) * (0.75 + random/2))
+	return pace.Spread(min(longestPause, firstPause<<min(failures-1, 10)), random)
 }

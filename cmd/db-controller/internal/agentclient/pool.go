@@ -24,8 +24,6 @@ const (
 	liveAge = 3 * time.Second
 	// refreshAge is how old answers are when a look has them asked for again.
 	refreshAge = 500 * time.Millisecond
-	// askInterval is how often agents are asked that no look has asked for, give or take a quarter.
-	askInterval = 15 * time.Second
 	// tick is how often it is looked whom to ask.
 	tick = time.Second
 )
@@ -59,7 +57,7 @@ type Answers struct {
 }
 
 // Pool asks agents outside of the reconcile workers, a bounded number at a time, and keeps the last answers. It wakes a cluster
-// when they differ from those that its last pass has seen. They are asked when a pass looks at the cluster, and every askInterval in any
+// when they differ from those that its last pass has seen. They are asked when a pass looks at the cluster, and every pace.QuietInterval in any
 // case: so a cluster at which nothing happens costs few passes. An agent that doesn't respond is asked less and less often.
 type Pool struct {
 	client StatusClient

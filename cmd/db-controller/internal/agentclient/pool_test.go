@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -193,23 +194,23 @@ func TestAgentsAreAskedWhetherOrNotAPassLooks(t *testing.T) {
 		synctest.Wait()
 		w.take(shop)
 		pool.Look(shop, instancesAt("1"))
-		time.Sleep(10 * askInterval)
+		time.Sleep(10 * pace.QuietInterval)
 		synctest.Wait()
 		if asked := all.count("1"); asked < 9 || asked > 11 {
-			t.Errorf("in %s it was asked %d times", 10*askInterval, asked)
+			t.Errorf("in %s it was asked %d times", 10*pace.QuietInterval, asked)
 		}
 		if w.take(shop) != 0 {
 			t.Error("the cluster was woken although nothing changed")
 		}
 		all.set(func() { all.changed["1"] = func(s *agentapi.Status) { s.Role = "primary" } })
-		time.Sleep(askInterval + tick)
+		time.Sleep(pace.QuietInterval + tick)
 		synctest.Wait()
 		if w.take(shop) != 1 {
 			t.Error("the cluster was not woken for a primary")
 		}
 		pool.Forget(shop)
 		asked := all.count("1")
-		time.Sleep(10 * askInterval)
+		time.Sleep(10 * pace.QuietInterval)
 		synctest.Wait()
 		if all.count("1") != asked {
 			t.Error("the agent of a deleted cluster is asked")

@@ -60,20 +60,15 @@ func settled(cluster *v1alpha1.PostgresCluster) bool {
 	})
 }
 
-// spread gives or takes a quarter of a long pause, so that clusters which were all looked at at once, after a start, are not all looked at
-// at once for ever.
-func spread(pause time.Duration, random float64) time.Duration {
-	if pause < pace.QuietInterval {
-		return pause
-	}
-	return time.Duration(float64(pause) * (0.75 + random/2))
-}
-
 // lookAgain is when to look although nothing woke us.
 func (r *Reconciler) lookAgain(o *observed.Cluster, outcome flow.Outcome) time.Duration {
 	switch {
 	case outcome.Finished():
-		return spread(pollInterval(o), r.random())
+		interval := pollInterval(o)
+		if interval < pace.QuietInterval {
+			return interval
+		}
+		return pace.Spread(interval, r.random())
 	case o.Own.Lags() && outcome.After == 0:
 		return pace.UnknownInterval // what we go by may be gone
 	}

@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/pkg/flow"
 )
 
 func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
@@ -62,19 +63,20 @@ func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
 }
 
 func TestLongPausesAreSpread(t *testing.T) {
+	busy := func(o *observed.Cluster) { o.Agents["shop-1"].Replication.Streaming = false }
 	for _, c := range []struct {
-		pause  time.Duration
+		change func(*observed.Cluster)
 		random float64
 		want   time.Duration
 	}{
-		{pace.BusyInterval, 1, pace.BusyInterval},
-		{pace.UnknownInterval, 0, pace.UnknownInterval},
-		{pace.RestInterval, 0, pace.RestInterval * 3 / 4},
-		{pace.RestInterval, 0.5, pace.RestInterval},
-		{pace.RestInterval, 1, pace.RestInterval * 5 / 4},
+		{busy, 1, pollInterval(observedtest.Trio(busy))},
+		{func(*observed.Cluster) {}, 0, pace.RestInterval * 3 / 4},
+		{func(*observed.Cluster) {}, 0.5, pace.RestInterval},
+		{func(*observed.Cluster) {}, 1, pace.RestInterval * 5 / 4},
 	} {
-		if got := spread(c.pause, c.random); got != c.want {
-			t.Errorf("%v with %v: got %v, not %v", c.pause, c.random, got, c.want)
+		r := &Reconciler{random: func() float64 { return c.random }}
+		if got := r.lookAgain(observedtest.Trio(c.change), flow.Next); got != c.want {
+			t.Errorf("with %v: got %v, not %v", c.random, got, c.want)
 		}
 	}
 }
