@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
@@ -42,18 +44,21 @@ func (r *Reconciler) look(_ context.Context, o *observed) flow.Outcome {
 	return flow.Poll(again, o.checked.Reason, o.checked.Message)
 }
 
-// markOf changes when a Backup in the repository comes, ends, is held or let go, or goes.
+// markOf changes when a Backup in the repository comes, ends, is held or let go, or goes. Their order doesn't matter: a cache lists them in
+// another one each time.
 func markOf(repo *v1alpha1.BackupRepository, backups []v1alpha1.Backup) string {
-	sum := sha256.New()
+	var marks []string
 	for i := range backups {
 		b := &backups[i]
 		plan := b.Status.Plan
 		if plan == nil || plan.Repository != repo.Name {
 			continue
 		}
-		fmt.Fprintln(sum, b.UID, b.Status.CompletedAt.IsZero(), b.Spec.Hold, b.DeletionTimestamp.IsZero())
+		marks = append(marks, fmt.Sprintln(b.UID, b.Status.CompletedAt.IsZero(), b.Spec.Hold, b.DeletionTimestamp.IsZero()))
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
+	slices.Sort(marks)
+	sum := sha256.Sum256([]byte(strings.Join(marks, "")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // explain is a sentence about an error of a look.
