@@ -213,7 +213,8 @@ type BackupRepositoryStatus struct {
 	// permission to ask (s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration, s3:ListBucketVersions).
 	// +optional
 	Kept *KeptStatus `json:"kept,omitempty"`
-	// Lineages in the repository, the one that was written last first; at most fifty.
+	// Lineages in the repository, the one that was written last first; at most fifty. If there are more, these are the lineages
+	// from which something is to be deleted, then those that PostgresClusters write.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -72,19 +72,18 @@ func throttled(open repostore.Opener) repostore.Opener {
 
 // setup registers all that this process does.
 func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open repostore.Opener, limits queue.Limits) error {
-	backups := queue.New(limits, dependencies.Now)
+	backups, deletions := queue.New(limits, dependencies.Now), &deletionlock.Locks{}
+	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	for _, collector := range []prometheus.Collector{
-		repository.Metrics(dependencies.Client), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client), queue.Metrics(backups),
+		repository.Metrics(dependencies.Client, pruner.Lineages), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client), queue.Metrics(backups),
 	} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return err
 		}
 	}
-	deletions := &deletionlock.Locks{}
 	if err := mgr.Add(deletions); err != nil {
 		return err
 	}
-	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	return manager.Register(mgr, append(requestedbackup.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, pruner),
 		backup.New(ctx, dependencies, throttled(open), deletions, backups),

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,8 @@ type memory struct {
 	written map[string]bool
 	// going are the backups that have an object because they are removed, as the last run has found them; nil: there was none yet.
 	going map[v1alpha1.FoundBackup]bool
+	// described are all lineages, as the last run has found them; nil: none has ended.
+	described atomic.Pointer[[]v1alpha1.LineageStatus]
 }
 
 // Runner makes the Runner of Pruner.Run.
@@ -153,6 +156,8 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	r.result.describe(r.repo, r.lineages, r.facts)
+	all := r.result.all
+	r.described.Store(&all)
 	kept, err := r.store.Kept(ctx)
 	if err != nil { // many a server knows no versions, many a key may not ask: nothing else depends on it
 		log.FromContext(ctx).V(1).Info("Can't read how much the bucket keeps of deleted objects", "repository", r.repo.Name, "error", err.Error())

@@ -101,9 +101,10 @@ func TestNothingIsRemovedFromALostLineageBeforeStatusSaysSinceWhenItIsKnown(t *t
 
 func TestStatusHasRoomForALostLineageThatLosesSomething(t *testing.T) {
 	r := Result{losing: []string{"old"}}
-	inventoried := someLineages(maxLineages+7, "old")
-	repo := &v1alpha1.BackupRepository{}
-	listed := r.listed(repo, inventoried)
+	for i, l := range someLineages(maxLineages+7, "old") {
+		r.all = append(r.all, v1alpha1.LineageStatus{Name: l.Lineage.Lineage, LastWritten: stamp(now.Add(-time.Duration(i) * time.Hour))})
+	}
+	listed := r.listed(&v1alpha1.BackupRepository{})
 	if len(listed) != maxLineages || !listed["old"] || !listed["l0"] || !r.Again {
 		t.Errorf("%d are listed, the old one %t, the newest %t, %t", len(listed), listed["old"], listed["l0"], r.Again)
 	}

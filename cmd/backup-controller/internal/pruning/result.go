@@ -1,16 +1,13 @@
 package pruning
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
@@ -21,12 +18,13 @@ type Result struct {
 	Began time.Time
 	Mark  string
 	// Err says why it did not come to its end.
-	Err       error
-	Backups   int32
-	Stored    int64
-	Lineages  []v1alpha1.LineageStatus
-	Catalogue string
-	Kept      *v1alpha1.KeptStatus
+	Err     error
+	Backups int32
+	Stored  int64
+	// Lineages are those for which the status has room, of all.
+	Lineages, all []v1alpha1.LineageStatus
+	Catalogue     string
+	Kept          *v1alpha1.KeptStatus
 
 	policy      string
 	since       time.Time // when the policy was first seen
@@ -82,64 +80,6 @@ func (r *Result) damaged(lineage string, err error) {
 	r.unreadable[lineage] = inventory.Shorten(err.Error())
 }
 
-// describe says what is in the repository.
-func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage, f *facts) {
-	listed := r.listed(repo, lineages)
-	for i := range lineages {
-		l := &lineages[i]
-		r.Backups += int32(len(l.Backups) + len(l.Damaged))
-		r.Stored += l.StoredBytes + l.WALBytes
-		if listed[l.Lineage.Lineage] {
-			owner, _ := f.owner(l, r.Began)
-			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
-			status.FirstSeen, status.GiveUp = stamp(f.seen[l.Lineage.Lineage]), giveUpSentence(l, owner)
-			status.WrittenHere = f.written[l.Lineage.Lineage]
-			status.Unreadable = cmp.Or(status.Unreadable, r.unreadable[l.Lineage.Lineage])
-			r.Lineages = append(r.Lineages, status)
-		}
-	}
-}
-
-// listed are the lineages for which status has room: those that were written last, and of the others some that lose something, as nothing
-// is removed from a lineage before status says since when it is known. Those that are recorded already stay until they have lost it.
-func (r *Result) listed(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage) map[string]bool {
-	listed, room := map[string]bool{}, maxLineages/2
-	for _, recorded := range []bool{true, false} {
-		for _, name := range r.losing {
-			if recordedSeen(repo, name).IsZero() != recorded && room > 0 {
-				listed[name] = true
-				r.Again = r.Again || !recorded
-				room--
-			}
-		}
-	}
-	for i := range lineages {
-		if len(listed) < maxLineages {
-			listed[lineages[i].Lineage.Lineage] = true
-		}
-	}
-	return listed
-}
-
-func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {
-	s := v1alpha1.LineageStatus{
-		Name: l.Lineage.Lineage, Living: owner == ownership.Living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
-		Unreadable:      l.Unreadable,
-		RecoverableFrom: firstSecond(l.Window), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
-		StoredBytes: l.StoredBytes, WALBytes: l.WALBytes, LastWritten: stamp(l.LastWritten), LastFailure: failed,
-	}
-	if l.Writer.Name != "" {
-		s.Cluster = l.Writer.Namespace + "/" + l.Writer.Name
-	}
-	for i, b := range l.Backups {
-		s.LogicalBytes += b.LogicalBytes
-		if i == 0 {
-			s.LastBackup = stamp(b.Stopped)
-		}
-	}
-	return s
-}
-
 // describeKept says what the bucket keeps.
 func describeKept(kept objstore.Kept) *v1alpha1.KeptStatus {
 	if !kept.Versions {
@@ -166,22 +106,6 @@ func stamp(t time.Time) *metav1.Time {
 		return nil
 	}
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
-}
-
-// lastFailure is when a Backup of the lineage failed last.
-func lastFailure(backups []v1alpha1.Backup, repo, lineage string) *metav1.Time {
-	var last *metav1.Time
-	for i := range backups {
-		status := &backups[i].Status
-		if status.Plan == nil || status.Plan.Repository != repo || status.Plan.Lineage != lineage || status.CompletedAt == nil ||
-			!meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionSucceeded) {
-			continue
-		}
-		if last == nil || last.Before(status.CompletedAt) {
-			last = status.CompletedAt
-		}
-	}
-	return last
 }
 
 // Report writes the result into the status.

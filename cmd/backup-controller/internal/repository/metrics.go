@@ -29,21 +29,22 @@ var (
 	metricFailure     = describeMetric("last_failure_timestamp_seconds", "When the latest of the existing failed Backups failed.", "lineage", "cluster", "living")
 )
 
-// Metrics are of all repositories.
-func Metrics(reader client.Reader) prometheus.Collector {
+// Metrics are of all repositories. Their lineages are those that lineages returns, because the status of a repository has no room for many.
+func Metrics(reader client.Reader, lineages func(*v1alpha1.BackupRepository) []v1alpha1.LineageStatus) prometheus.Collector {
 	return statusmetrics.Collector[*v1alpha1.BackupRepository]{
-		Of: "repositories", Reader: reader, List: &v1alpha1.BackupRepositoryList{}, Measure: measure,
+		Of: "repositories", Reader: reader, List: &v1alpha1.BackupRepositoryList{},
+		Measure: func(repo *v1alpha1.BackupRepository, send statusmetrics.Send) { measure(repo, lineages(repo), send) },
 	}
 }
 
-func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
+func measure(repo *v1alpha1.BackupRepository, lineages []v1alpha1.LineageStatus, send statusmetrics.Send) {
 	send = send.With(repo.Namespace, repo.Name)
 	send(metricReady, statusmetrics.Bool(meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady)))
 	send.Time(metricInventory, repo.Status.LastInventoryTime)
 	if retention := repo.Status.Retention; retention != nil {
 		send(metricWouldRemove, float64(retention.WouldRemoveCount))
 	}
-	for _, l := range repo.Status.Lineages {
+	for _, l := range lineages {
 		send := send.With(l.Name, l.Cluster, strconv.FormatBool(l.Living))
 		send(metricBackups, float64(l.Backups))
 		send(metricDamaged, float64(len(l.Damaged))+statusmetrics.Bool(l.Unreadable != ""))

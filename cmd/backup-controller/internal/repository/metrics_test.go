@@ -23,7 +23,7 @@ func TestTheMetricsSayWhatTheStatusSays(t *testing.T) {
 	repo.Status.Lineages = []v1alpha1.LineageStatus{{Name: "7-g1", Cluster: "demo/shop", Living: true, Backups: 3, WALBytes: 5, RecoverableFrom: &at, Unreadable: "it is damaged"}}
 	registry := prometheus.NewPedanticRegistry()
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(repo).Build()
-	if err := registry.Register(Metrics(reader)); err != nil {
+	if err := registry.Register(Metrics(reader, func(r *v1alpha1.BackupRepository) []v1alpha1.LineageStatus { return r.Status.Lineages })); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()
