@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -118,7 +119,7 @@ type tally struct {
 	backups, verified int32
 	oldest            *metav1.Time
 	wrong             []string
-	// worst is a sentence on the first wrong one.
+	// worst is a sentence on the first of them.
 	worst string
 }
 
@@ -140,19 +141,26 @@ func count(repository string, all []v1alpha1.Backup) tally {
 		case metav1.ConditionTrue:
 			t.verified++
 		case metav1.ConditionFalse:
-			t.wrong = append(t.wrong, backup.Name)
-			if t.worst == "" {
-				t.worst = fmt.Sprintf("Backup %s is damaged", backup.Name)
-				if wrong := backup.Status.Verification.Wrong; len(wrong) > 0 {
-					t.worst += ": " + name(wrong[0])
-				}
+			if len(t.wrong) == 0 || backup.Name < slices.Min(t.wrong) {
+				t.worst = damage(backup)
 			}
+			t.wrong = append(t.wrong, backup.Name)
 		}
 	}
+	slices.Sort(t.wrong) // a cache lists in another order each time
 	if never {
 		t.oldest = nil
 	}
 	return t
+}
+
+// damage of a backup, in a sentence without its full stop.
+func damage(backup *v1alpha1.Backup) string {
+	text := fmt.Sprintf("Backup %s is damaged", backup.Name)
+	if wrong := backup.Status.Verification.Wrong; len(wrong) > 0 {
+		text += ": " + name(wrong[0])
+	}
+	return text
 }
 
 // judge writes what was counted, and the Verified condition. A repository of which nothing was ever verified and nothing

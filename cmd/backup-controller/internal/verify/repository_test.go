@@ -2,6 +2,8 @@ package verify
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +72,18 @@ func TestARepositorySaysHowItsBackupsStand(t *testing.T) {
 				t.Errorf("got %+v", condition)
 			}
 		})
+	}
+}
+
+// A cache lists in another order each time. A status that followed it would wake its own controller with each write.
+func TestTheOrderOfDamagedBackupsIsAlwaysTheSame(t *testing.T) {
+	var all []v1alpha1.Backup
+	for _, name := range []string{"b", "a", "c"} {
+		all = append(all, *newBackup(name, verified(1, 3, nil)))
+	}
+	one := count("minio", all)
+	slices.Reverse(all)
+	if other := count("minio", all); !reflect.DeepEqual(one, other) || one.wrong[0] != "a" || !strings.HasPrefix(one.worst, "Backup a ") {
+		t.Errorf("got %+v and %+v", one, other)
 	}
 }
