@@ -124,6 +124,7 @@ func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.BackupSched
 	if err := r.Client.List(ctx, made, client.InNamespace(schedule.Namespace), client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}); err != nil {
 		return o, fmt.Errorf("list Backups: %w", err)
 	}
+	manager.SortByName(made.Items)
 	for i := range made.Items {
 		if made.Items[i].Spec.Cluster == schedule.Spec.Cluster {
 			o.backups = append(o.backups, &made.Items[i])

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/majorupdate"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -110,14 +110,6 @@ func (r *Reader) checkFresh(ctx context.Context, o *observed.Cluster) error {
 	return nil
 }
 
-// sortByName sorts what a cache has listed, in another order each time: a message that names the first would change back and forth.
-func sortByName[T any, P interface {
-	*T
-	client.Object
-}](items []T) {
-	slices.SortFunc(items, func(a, b T) int { return strings.Compare(P(&a).GetName(), P(&b).GetName()) })
-}
-
 func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *observed.Cluster) error {
 	restores, upgrades := &v1alpha1.RestoreList{}, &v1alpha1.UpgradeList{}
 	inNamespace := client.InNamespace(o.Cluster.Namespace)
@@ -127,8 +119,8 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 	if err := reader.List(ctx, upgrades, inNamespace); err != nil {
 		return fmt.Errorf("list Upgrades: %w", err)
 	}
-	sortByName(restores.Items)
-	sortByName(upgrades.Items)
+	manager.SortByName(restores.Items)
+	manager.SortByName(upgrades.Items)
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
 	writers := protocol.Writers(o.Cluster, restores.Items, upgrades.Items)
 	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests, writers)
@@ -197,7 +189,7 @@ func (r *Reader) readPods(ctx context.Context, reader client.Reader, o *observed
 	if err := reader.List(ctx, pods, client.InNamespace(o.Cluster.Namespace), labels); err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	sortByName(pods.Items)
+	manager.SortByName(pods.Items)
 	for _, pod := range pods.Items {
 		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
 		case kind == workload.ComponentInstance:

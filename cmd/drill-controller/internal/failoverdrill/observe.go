@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -60,6 +61,10 @@ func (r *Reconciler) observeOthers(ctx context.Context, o *observed) error {
 			return fmt.Errorf("list %T: %w", list, err)
 		}
 	}
+	manager.SortByName(backups.Items)
+	manager.SortByName(restores.Items)
+	manager.SortByName(upgrades.Items)
+	manager.SortByName(drills.Items)
 	o.backups, o.restores, o.upgrades, o.drills = backups.Items, restores.Items, upgrades.Items, drills.Items
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -59,6 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, pooler *v1alpha1.Pooler) (*obs
 	if err := r.Client.List(ctx, pods, client.InNamespace(pooler.Namespace), client.MatchingLabels(selector(pooler))); err != nil {
 		return o, fmt.Errorf("list pods: %w", err)
 	}
+	manager.SortByName(pods.Items)
 	o.pods = pods.Items
 	return o, nil
 }
