@@ -81,10 +81,11 @@ func byNeed(repo *v1alpha1.BackupRepository, all []v1alpha1.LineageStatus) []*v1
 		sorted[i] = &all[i]
 	}
 	slices.SortStableFunc(sorted, func(a, b *v1alpha1.LineageStatus) int {
-		if c := cmp.Compare(need(repo, a), need(repo, b)); c != 0 {
+		needed := need(repo, a)
+		if c := cmp.Compare(needed, need(repo, b)); c != 0 {
 			return c
 		}
-		if a.Living {
+		if needed == needTroubled || needed == needLiving {
 			return written(a).Compare(written(b))
 		}
 		return written(b).Compare(written(a))
@@ -99,21 +100,30 @@ func written(l *v1alpha1.LineageStatus) time.Time {
 	return l.LastWritten.Time
 }
 
-// need is how likely a person needs to know of a lineage, the lower the likelier. Whoever can write to the bucket can put damaged lineages
-// there, but none that one of our clusters writes.
+// How likely a person needs to know of a lineage, the likeliest first.
+const (
+	needTroubled = iota // a cluster writes it, and something is wrong
+	needDrilled         // drills look for it in status
+	needLiving          // a cluster writes it
+	needDamaged
+	needOther
+)
+
+// need says how likely a person needs to know of a lineage. Whoever can write to the bucket can put damaged lineages there, but none that one
+// of our clusters writes.
 func need(repo *v1alpha1.BackupRepository, l *v1alpha1.LineageStatus) int {
 	damaged := l.Unreadable != "" || len(l.Damaged) > 0
 	switch {
 	case l.Living && (damaged || l.MissingWAL != "" || l.Backups == 0 || l.LastBackup.Before(l.LastFailure)):
-		return 0
+		return needTroubled
 	case repo.Spec.Drill != nil && l.Cluster == repo.Namespace+"/"+repo.Spec.Drill.Cluster.Name:
-		return 1 // drills look for it there
+		return needDrilled
 	case l.Living:
-		return 2
+		return needLiving
 	case damaged:
-		return 3
+		return needDamaged
 	}
-	return 4
+	return needOther
 }
 
 func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {
