@@ -84,7 +84,7 @@ func readSettings() (settings, error) {
 	flag.IntVar(&s.backups, "backups", 10_000, "how many finished Backups there are in the scenario backups")
 	flag.StringVar(&s.minio, "minio", "", "program of MinIO, for schedules and backups")
 	flag.DurationVar(&s.idle, "idle", time.Minute, "how long idle clusters are watched")
-	flag.DurationVar(&s.patience, "patience", 8*time.Minute, "how long a scenario may take")
+	flag.DurationVar(&s.patience, "patience", 30*time.Minute, "how long a scenario may take")
 	flag.StringVar(&s.binaries, "binaries", "build/bin", "folder of the controllers' binaries")
 	flag.StringVar(&s.profiles, "profiles", "", "folder for profiles of the db-controller with idle clusters; none if empty")
 	flag.Parse()
