@@ -78,6 +78,9 @@ const PoolerHold = 3 * time.Second
 type PoolerRequest struct {
 	// Pooler is its pod. It is empty where the pooler can't pause, as its clients keep their connections: it is told, but not waited for.
 	Pooler string `json:"pooler"`
+	// Process and Sequence order what one process of a pooler says: a question that was cut off for another one may arrive after it.
+	Process  string `json:"process,omitempty"`
+	Sequence int64  `json:"sequence,omitempty"`
 	// Known is the answer that the pooler has; empty: none. Any other is given at once.
 	Known string `json:"known,omitempty"`
 	// Pausing and Paused name the handover that the pooler is pausing for, and that it has paused for: no transaction of its clients

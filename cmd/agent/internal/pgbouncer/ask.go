@@ -3,6 +3,7 @@ package pgbouncer
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -47,7 +48,7 @@ type poller struct {
 }
 
 func newPoller(tlsDir string, port int, host func(string) string) *poller {
-	return &poller{tlsDir: tlsDir, port: port, host: host, changed: make(chan struct{})}
+	return &poller{tlsDir: tlsDir, port: port, host: host, request: agentapi.PoolerRequest{Process: rand.Text()}, changed: make(chan struct{})}
 }
 
 // tell changes who is asked, or what. A question that is open is put anew.
@@ -62,6 +63,7 @@ func (a *poller) tell(change func(*place, *agentapi.PoolerRequest)) {
 	if to != a.place {
 		request.Known = ""
 	}
+	request.Sequence++
 	a.place, a.request = to, request
 	close(a.changed)
 	a.changed = make(chan struct{})

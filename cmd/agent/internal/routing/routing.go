@@ -58,6 +58,8 @@ type Replica struct {
 type pooler struct {
 	last            time.Time
 	open            int // questions that wait for an answer
+	process         string
+	sequence        int64
 	pausing, paused string
 	takeBack        bool
 }
@@ -144,8 +146,12 @@ func (d *Desk) hear(request agentapi.PoolerRequest) *pooler {
 	if request.Pooler != "" {
 		d.poolers[request.Pooler] = p
 	}
+	p.open, p.last = p.open+1, time.Now()
+	if p.process == request.Process && p.sequence > request.Sequence {
+		return p // it was cut off for a later one, which has arrived before it
+	}
 	news := p.pausing != request.Pausing || p.paused != request.Paused
-	p.open, p.last, p.pausing, p.paused, p.takeBack = p.open+1, time.Now(), request.Pausing, request.Paused, request.TakeBack
+	p.process, p.sequence, p.pausing, p.paused, p.takeBack = request.Process, request.Sequence, request.Pausing, request.Paused, request.TakeBack
 	if news {
 		d.wake() // for who waits for it; the answers stay the same
 	}

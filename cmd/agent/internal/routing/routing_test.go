@@ -78,6 +78,40 @@ func TestAHandoverWithoutPoolersWaitsForNobody(t *testing.T) {
 	}
 }
 
+// A pooler cuts its question off to ask another one. The first may arrive later.
+func TestAQuestionThatArrivesLateDelaysNoHandover(t *testing.T) {
+	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) {
+		go func() {
+			first := d.Respond(ctx, agentapi.PoolerRequest{Pooler: "a", Process: "p", Sequence: 1})
+			handover := d.Respond(ctx, agentapi.PoolerRequest{Pooler: "a", Process: "p", Sequence: 1, Known: first.Version})
+			say := func(sequence int64, paused string) {
+				request := agentapi.PoolerRequest{Pooler: "a", Process: "p", Sequence: sequence, Known: handover.Version, Pausing: handover.Handover, Paused: paused}
+				d.Respond(ctx, request)
+			}
+			go say(3, handover.Handover)
+			synctest.Wait()
+			go say(2, "")
+		}()
+		go client(ctx, d, "b", 300*time.Millisecond)
+	})
+	if paused != 2 || late != 0 || took != 300*time.Millisecond {
+		t.Errorf("%d paused, %d late, after %v", paused, late, took)
+	}
+}
+
+// A container that was started again has paused nobody, whatever the one before it said.
+func TestAPoolerThatWasStartedAgainIsAskedAnew(t *testing.T) {
+	d := bed()
+	cut, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.handover = "1.1"
+	d.Respond(cut, agentapi.PoolerRequest{Pooler: "a", Process: "p", Sequence: 9, Pausing: "1.1", Paused: "1.1"})
+	d.Respond(cut, agentapi.PoolerRequest{Pooler: "a", Process: "q", Sequence: 1, Pausing: "1.1"})
+	if paused, pausing, _, _ := d.progress("1.1"); paused != 0 || pausing != 1 {
+		t.Errorf("%d paused, %d pausing", paused, pausing)
+	}
+}
+
 func TestAPoolerThatSaysNothingDelaysAHandoverByASecond(t *testing.T) {
 	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) {
 		go client(ctx, d, "a", 10*time.Millisecond)
