@@ -58,14 +58,14 @@ func (p *Pooler) explain(r report) {
 	switch {
 	case !p.mind.held || p.mind.handover != "" && r.err == nil && r.answer.Handover == p.mind.handover:
 	case r.err != nil:
-		reason = r.err.Error()
+		reason = "its agent does not respond" // the error may have another port each time
 	case !r.answer.Serving:
 		reason = "it is not the primary, or not yet"
 	default:
 		reason = "it has just ended a session, or a later primary is known"
 	}
 	if reason != "" && reason != p.waitsFor {
-		p.Log.Info("clients still wait", "pod", r.place.Pod, "reason", reason, "term", r.answer.Term)
+		p.Log.Info("clients still wait", "pod", r.place.Pod, "reason", reason, "term", r.answer.Term, "error", r.err)
 	}
 	p.waitsFor = reason
 }
