@@ -31,8 +31,9 @@ const (
 	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
 	// spec.monitoring does not have it.
 	ConditionMonitoringReady = "MonitoringReady"
-	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret, and trust the CAs of
-	// spec.postgresql.ldapCA in directories. A cluster without both does not have the condition.
+	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret, accept client certificates of the CAs of
+	// spec.tls.clientCABundle, and trust the CAs of spec.postgresql.ldapCA in directories. A cluster without all of them does not have the
+	// condition.
 	ConditionCertificatesReady = "CertificatesReady"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.

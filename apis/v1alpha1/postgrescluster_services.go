@@ -129,6 +129,11 @@ type TLS struct {
 	// the server keeps the one that it has, and the condition CertificatesReady says why.
 	// +optional
 	ServerSecret *ServerSecret `json:"serverSecret,omitempty"`
+	// ClientCABundle has the CAs whose certificates clients may log in with, where a rule of spec.postgresql.hba says cert, beside those that
+	// Howdah issues. The common name of the certificate is the role, unless the rule names a map. Nobody gets a role of Howdah by such a
+	// certificate. A change counts from the next login on, without a restart.
+	// +optional
+	ClientCABundle *CABundle `json:"clientCABundle,omitempty"`
 }
 
 // ServerSecret names a Secret with a certificate for servers.

@@ -11,7 +11,7 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too), AutomaticRepair
-	// (with a pause in spec.repair), LogicalSlotsSynchronized (with more than one instance and wal_level=logical), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), CertificatesReady (with tls.serverSecret or ldapCA), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
+	// (with a pause in spec.repair), LogicalSlotsSynchronized (with more than one instance and wal_level=logical), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), CertificatesReady (with tls.serverSecret, tls.clientCABundle or ldapCA), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
 	// (with replicationSlots).
 	// +optional
 	// +listType=map

@@ -18,6 +18,8 @@ const (
 	ServerTrustKey       = "/server-ca.crt"
 	// LDAPTrustKey has the CAs of the directories that rules of pg_hba.conf name, and nobody else's.
 	LDAPTrustKey = "/ldap-ca.crt"
+	// ClientTrustKey has the CAs whose certificates clients may log in with, beside those of Howdah's.
+	ClientTrustKey = "/client-ca.crt"
 )
 
 // HashTLS is by which an agent tells which certificates it has.
@@ -97,6 +99,10 @@ type ServerTLSStatus struct {
 	Trust string `json:"trust,omitempty"`
 	// LDAP is the hash of the CAs that are trusted in directories; empty: those of the image.
 	LDAP string `json:"ldap,omitempty"`
+	// Clients is the hash of the CAs whose certificates clients may log in with; empty: only Howdah's.
+	Clients string `json:"clients,omitempty"`
+	// ClientsProblem says in a sentence why such CAs can't be used.
+	ClientsProblem string `json:"clientsProblem,omitempty"`
 	// Shown is how long clients accept the certificate that the server shows, be it Howdah's or not.
 	Shown Validity `json:"shown,omitzero"`
 	// Problem says in a sentence why a certificate is not shown.

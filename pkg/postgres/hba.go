@@ -34,6 +34,14 @@ var certificateRoles = []struct{ role, databases string }{
 	{RoleFailoverDrill, "postgres"},           // where its schema is, beside the data of nobody
 }
 
+// CertificateRoles are the roles that log in by a certificate with this common name, and nothing else, as its subject.
+func CertificateRoles() (roles []string) {
+	for _, c := range certificateRoles {
+		roles = append(roles, c.role)
+	}
+	return roles
+}
+
 // HBA is what pg_hba.conf is made of.
 type HBA struct {
 	Rules           []string // a person's own, read before the last rule
@@ -55,7 +63,7 @@ func RenderHBA(h HBA) (string, error) {
 	line("local", "all", RoleMonitor, "peer", "map="+identMap)
 	roles := []string{RoleMonitor}
 	for _, c := range certificateRoles {
-		line("hostssl", c.databases, c.role, "all", "cert")
+		line("hostssl", c.databases, c.role, "all", "cert", "clientname=DN", "map="+identMap)
 		roles = append(roles, c.role)
 	}
 	line("local", "all,replication", strings.Join(roles, ","), "reject")

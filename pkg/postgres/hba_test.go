@@ -10,11 +10,11 @@ func TestTheRulesAreInTheOrderThatKeepsHowdahsRolesToCertificates(t *testing.T) 
 	got, err := RenderHBA(HBA{Rules: []string{" hostssl shop app 10.0.0.0/8 cert "}})
 	want := `local all postgres peer
 local all howdah_monitor peer map=howdah
-hostssl all howdah_backup all cert
-hostssl all howdah_upgrade all cert
-hostssl replication,postgres howdah_replication all cert
-hostssl postgres howdah_pooler all cert
-hostssl postgres howdah_failoverdrill all cert
+hostssl all howdah_backup all cert clientname=DN map=howdah
+hostssl all howdah_upgrade all cert clientname=DN map=howdah
+hostssl replication,postgres howdah_replication all cert clientname=DN map=howdah
+hostssl postgres howdah_pooler all cert clientname=DN map=howdah
+hostssl postgres howdah_failoverdrill all cert clientname=DN map=howdah
 local all,replication howdah_monitor,howdah_backup,howdah_upgrade,howdah_replication,howdah_pooler,howdah_failoverdrill reject
 host all,replication howdah_monitor,howdah_backup,howdah_upgrade,howdah_replication,howdah_pooler,howdah_failoverdrill all reject
 hostnossl all,replication all all reject

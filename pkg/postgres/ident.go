@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// identMap lets the agent, which is the operating system's user postgres, connect as RoleMonitor.
+// identMap lets the agent, which is the operating system's user postgres, connect as RoleMonitor, and whoever has a certificate of one of Howdah's
+// roles connect as this role. It is the whole subject that has to match: CAs of a person's own may sign any other, such as O=x, CN=howdah_backup.
 const identMap = "howdah"
 
 // ErrIdent is wrapped by every refusal of a line of pg_ident.conf.
@@ -16,6 +17,9 @@ var ErrIdent = errors.New("pg_ident line refused")
 // RenderIdent writes pg_ident.conf with a person's own lines.
 func RenderIdent(lines []string) (string, error) {
 	file := identMap + " " + RoleSuperuser + " " + RoleMonitor + "\n"
+	for _, role := range CertificateRoles() {
+		file += fmt.Sprintf("%s CN=%s %s\n", identMap, role, role)
+	}
 	for _, line := range lines {
 		if _, err := identMapOf(line); err != nil {
 			return "", err

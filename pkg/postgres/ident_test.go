@@ -9,7 +9,9 @@ import (
 func TestARuleMayNameAMapOfPgIdentConfThatIsThere(t *testing.T) {
 	ident := []string{`staff /^(.*)@example\.com$ \1`, ` "other map" alice reporting `}
 	got, err := RenderIdent(ident)
-	if want := "howdah postgres howdah_monitor\n" + ident[0] + "\n" + strings.TrimSpace(ident[1]) + "\n"; err != nil || got != want {
+	ours := "howdah postgres howdah_monitor\nhowdah CN=howdah_backup howdah_backup\nhowdah CN=howdah_upgrade howdah_upgrade\n" +
+		"howdah CN=howdah_replication howdah_replication\nhowdah CN=howdah_pooler howdah_pooler\nhowdah CN=howdah_failoverdrill howdah_failoverdrill\n"
+	if want := ours + ident[0] + "\n" + strings.TrimSpace(ident[1]) + "\n"; err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	for rule, named := range map[string]bool{

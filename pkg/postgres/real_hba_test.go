@@ -77,6 +77,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 		t.Fatal(err)
 	}
 	ca, certificates, port := authority.New(t), pgtest.Dir(t), strconv.Itoa(pgtest.Port(t))
+	ident := writeIdent(t)
 	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication, postgres.RoleMonitor} {
 		ca.Fill(t, filepath.Join(certificates, name), name)
 	}
@@ -84,7 +85,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	s := pgtest.Start(t, pgtest.Options{
 		HBA: "local all postgres trust\n" + hba,
 		Params: map[string]string{
-			"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "ssl_ca_file": certificates + "/server/ca.crt",
+			"listen_addresses": "127.0.0.1", "port": port, "ident_file": ident, "ssl": "on", "ssl_ca_file": certificates + "/server/ca.crt",
 			"ssl_cert_file": certificates + "/server/tls.crt", "ssl_key_file": certificates + "/server/tls.key",
 		},
 	})
@@ -106,19 +107,26 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	return &tlsServer{Server: s, certificates: certificates, port: port}
 }
 
+// writeIdent writes pg_ident.conf, and says where.
+func writeIdent(t *testing.T) string {
+	t.Helper()
+	maps, err := postgres.RenderIdent(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(pgtest.Dir(t), "pg_ident.conf")
+	if err := os.WriteFile(file, []byte(maps), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestTheAgentsUserComesOverTheSocketAsTheRoleOfQueriesForMetrics(t *testing.T) {
 	hba, err := postgres.RenderHBA(postgres.HBA{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ident := filepath.Join(pgtest.Dir(t), "pg_ident.conf")
-	maps, err := postgres.RenderIdent(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(ident, []byte(maps), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ident := writeIdent(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		s := pgtest.Start(t, pgtest.Options{Major: pg.Major, HBA: hba, Params: map[string]string{"ident_file": ident}})
 		as := func(role, sql string) (string, error) {

@@ -69,3 +69,54 @@ func TestACertificateOfOnesOwnIsRenewedWhileRowsAreWritten(t *testing.T) {
 	check()
 	w.judge()
 }
+
+// TestACompanysCAIssuesTheCertificatesOfClients: a role logs in with one through the Service, the replica accepts it, too, and none is a role of Howdah.
+// When the CA is withdrawn, it is over.
+func TestACompanysCAIssuesTheCertificatesOfClients(t *testing.T) {
+	onlyInFull(t, "the controller and the agent have tests of their own for it")
+	t.Parallel()
+	b := newBed(t, "minio")
+	company := authority.New(t)
+	bundle := &corev1.ConfigMap{ObjectMeta: b.Meta("company"), Data: map[string]string{"ca.crt": string(b.issue(company)["ca.crt"])}}
+	b.Must(b.Create(t.Context(), bundle))
+	cluster := b.NewCluster("shop", 17)
+	cluster.Spec.Instances = 2
+	cluster.Spec.Roles = []v1alpha1.Role{{Name: "alice"}}
+	cluster.Spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all alice all cert"}
+	cluster.Spec.TLS.ClientCABundle = &v1alpha1.CABundle{ConfigMap: &v1alpha1.BundleKey{Name: bundle.Name}}
+	b.Must(b.Create(t.Context(), cluster))
+	b.awaitInstances(cluster, 2)
+	b.AwaitTrue(cluster, v1alpha1.ConditionCertificatesReady)
+	b.AwaitTrue(cluster, v1alpha1.ConditionRolesAndDatabasesReady)
+	b.ClientPod("client", "shop", "registry.local/postgresql:17", "sleep", "infinity")
+	brings := func(name string) {
+		t.Helper()
+		dir := t.TempDir()
+		company.Fill(t, dir, name)
+		for _, file := range []string{"tls.crt", "tls.key"} {
+			content, err := os.ReadFile(filepath.Join(dir, file))
+			b.Must(err)
+			if out, err := b.Exec("client", "sh", "-c", `umask 077; printf %s "$0" > /tmp/$1`, string(content), file); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+	}
+	login := func(service, role, database string) (string, error) {
+		return b.Exec("client", "env", "-u", "PGPASSWORD", "PGHOST=shop-"+service+"."+b.Namespace+".svc", "PGUSER="+role, "PGDATABASE="+database,
+			"PGSSLCERT=/tmp/tls.crt", "PGSSLKEY=/tmp/tls.key", "psql", "-wXAtc", "SELECT session_user")
+	}
+	brings("alice")
+	for _, service := range []string{"rw", "ro"} {
+		if out, err := login(service, "alice", "postgres"); err != nil || out != "alice" {
+			t.Errorf("alice, through -%s: %v: %s", service, err, out)
+		}
+	}
+	brings("howdah_replication")
+	if out, err := login("rw", "howdah_replication", "postgres"); err == nil {
+		t.Errorf("the company's CA makes itself a certificate of howdah_replication: %s", out)
+	}
+	brings("alice")
+	b.Merge(cluster, `{"spec":{"tls":{"clientCABundle":null}}}`)
+	b.Await(cluster, "the CA to be withdrawn", func() bool { return place.Condition(cluster, v1alpha1.ConditionCertificatesReady) == nil })
+	b.Await(cluster, "alice to be refused", func() bool { _, err := login("rw", "alice", "postgres"); return err != nil })
+}

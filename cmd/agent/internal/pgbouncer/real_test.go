@@ -112,6 +112,14 @@ func (b *bed) instance(n int, prepare func(*pgtest.Server)) *instance {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	ident, err := postgres.RenderIdent(nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	maps := filepath.Join(pgtest.Dir(b.t), "pg_ident.conf")
+	if err := os.WriteFile(maps, []byte(ident), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
 	s := pgtest.Init(b.t, pgtest.Options{HBA: "local all,replication postgres trust\n" + hba})
 	if prepare != nil {
 		prepare(s)
@@ -121,7 +129,7 @@ func (b *bed) instance(n int, prepare func(*pgtest.Server)) *instance {
 	pgtest.Own(b.t, tls)
 	s.Configure(map[string]string{
 		"listen_addresses": address, "port": strconv.Itoa(b.port), "ssl": "on", "ssl_cert_file": filepath.Join(tls, "tls.crt"),
-		"ssl_key_file": filepath.Join(tls, "tls.key"), "ssl_ca_file": filepath.Join(tls, "ca.crt"), "log_connections": "on",
+		"ssl_key_file": filepath.Join(tls, "tls.key"), "ssl_ca_file": filepath.Join(tls, "ca.crt"), "log_connections": "on", "ident_file": maps,
 	})
 	s.Start()
 	i := &instance{Server: s, place: place{pod, address, b.port}}

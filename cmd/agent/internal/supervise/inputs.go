@@ -78,7 +78,7 @@ func (p Paths) read() inputs {
 	if err != nil {
 		return inputs{err: err}
 	}
-	fmt.Fprintf(certificates, "%q %q %q %q %t", own.certificate, own.key, own.servers, own.ldap, own.invalid)
+	fmt.Fprintf(certificates, "%q %q %q %q %q %t", own.certificate, own.key, own.servers, own.ldap, own.clients, own.invalid)
 	certificates.Sum(in.tls[:0])
 	all.Write(in.tls[:])
 	all.Sum(in.key[:0])

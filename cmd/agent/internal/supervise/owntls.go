@@ -13,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/clientca"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // ownTLS is what RolesFile has of a person's own for TLS. It is comparable.
@@ -22,6 +24,7 @@ type ownTLS struct {
 	certificate, key string // that the server is to show; empty: Howdah's
 	servers          string // CAs that clients of servers trust beside Howdah's
 	ldap             string // CAs of directories; empty: those of the image
+	clients          string // CAs whose certificates clients may log in with, beside Howdah's
 	invalid          bool   // the certificate, or a CA above it, has expired, or is not valid yet
 }
 
@@ -40,7 +43,7 @@ func (p Paths) readOwnTLS(now time.Time) (ownTLS, error) {
 	}
 	own := ownTLS{
 		certificate: string(all[agentapi.ServerCertificateKey]), key: string(all[agentapi.ServerPrivateKey]), servers: string(all[agentapi.ServerTrustKey]),
-		ldap: string(all[agentapi.LDAPTrustKey]),
+		ldap: string(all[agentapi.LDAPTrustKey]), clients: string(all[agentapi.ClientTrustKey]),
 	}
 	if _, err := tls.X509KeyPair([]byte(own.certificate), []byte(own.key)); err == nil {
 		_, err = agentapi.ValidUntil([]byte(own.certificate), []byte(own.servers), now)
@@ -60,10 +63,11 @@ func copyCertificates(from Paths, to settings.Paths, now time.Time) (*agentapi.S
 		return nil, err
 	}
 	shown, problem := own.chooseOver(server, to.TLSDir, now)
+	told := &agentapi.ServerTLSStatus{Problem: problem}
+	shown.CA = own.trustInClients(server.CA, to.TLSDir, told)
 	if err := shown.Write(to.TLSDir); err != nil {
 		return nil, err
 	}
-	told := &agentapi.ServerTLSStatus{Problem: problem}
 	roots := server.CA
 	if !bytes.Equal(shown.Certificate, server.Certificate) {
 		told.Certificate, roots = agentapi.HashTLS(shown.Certificate), []byte(own.servers)
@@ -108,6 +112,18 @@ func (o ownTLS) chooseOver(howdahs settings.TLSFiles, dir string, now time.Time)
 	}
 	shown.Certificate, shown.Key = []byte(o.certificate), []byte(o.key)
 	return shown, ""
+}
+
+// trustInClients are the CAs by which the server verifies certificates of clients. Those of a person's own get no role of Howdah.
+func (o ownTLS) trustInClients(howdahs []byte, dir string, told *agentapi.ServerTLSStatus) []byte {
+	restricted, err := clientca.Keep(filepath.Join(filepath.Dir(dir), "client-ca.crt"), []byte(o.clients), howdahs, postgres.CertificateRoles())
+	switch {
+	case err != nil:
+		told.ClientsProblem = fmt.Sprintf("The CAs of spec.tls.clientCABundle can't be used: %v.", err)
+	case o.clients != "":
+		told.Clients = agentapi.HashTLS([]byte(o.clients))
+	}
+	return bundle(howdahs, string(restricted))
 }
 
 // ldapFiles are what an image may have for LDAP clients.

@@ -4,7 +4,6 @@ package supervise
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"os/exec"
@@ -143,6 +142,4 @@ func TestAServerShowsACertificateOfOnesOwn(t *testing.T) {
 	}
 }
 
-func pemOf(ca *authority.Authority) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw})
-}
+func pemOf(ca *authority.Authority) []byte { return inPEM(ca.Certificate.Raw) }

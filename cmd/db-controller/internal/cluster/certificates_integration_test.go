@@ -119,12 +119,19 @@ func TestACertificateOfOnesOwnIsShownWhenAllTrustItAndTheLastGoodOneStays(t *tes
 	})
 	l.change(shop, func() {
 		shop.Spec.PostgreSQL.LDAPCA = &v1alpha1.CABundle{ConfigMap: &v1alpha1.BundleKey{Name: "company-ca"}}
+		shop.Spec.TLS.ClientCABundle = &v1alpha1.CABundle{ConfigMap: &v1alpha1.BundleKey{Name: "company-ca"}}
 	})
 	l.awaitCondition(shop, ready, metav1.ConditionFalse, v1alpha1.ReasonConfigMapNotFound)
 	l.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "company-ca"}, Data: map[string]string{"ca.crt": string(first["ca.crt"])}})
 	l.wake(shop)
 	l.awaitCondition(shop, ready, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
-	if !bytes.Equal(has()[agentapi.LDAPTrustKey], first["ca.crt"]) || len(l.restarted()) > 0 {
-		t.Error("servers don't get the CAs of directories, or were restarted")
+	if all := has(); !bytes.Equal(all[agentapi.LDAPTrustKey], first["ca.crt"]) || !bytes.Equal(all[agentapi.ClientTrustKey], first["ca.crt"]) || len(l.restarted()) > 0 {
+		t.Error("servers don't get the CAs of directories and clients, or were restarted")
+	}
+	l.change(shop, func() { shop.Spec.TLS.ClientCABundle = nil })
+	l.eventually("the CAs of clients are no longer trusted", func() bool { return len(has()[agentapi.ClientTrustKey]) == 0 })
+	l.awaitCondition(shop, ready, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	if len(l.restarted()) > 0 {
+		t.Error("servers were restarted")
 	}
 }

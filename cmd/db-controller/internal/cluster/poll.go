@@ -48,7 +48,8 @@ func restInterval(o *observed.Cluster) time.Duration {
 // readsUnwatched: spec names Secrets or ConfigMaps that are a person's.
 func readsUnwatched(o *observed.Cluster) bool {
 	spec := &o.Cluster.Spec
-	return len(o.Passwords)+len(o.NoPasswords) > 0 || spec.TLS.ServerSecret != nil || spec.PostgreSQL.LDAPCA != nil ||
+	return len(o.Passwords)+len(o.NoPasswords) > 0 || spec.TLS.ServerSecret != nil || spec.TLS.ClientCABundle != nil ||
+		spec.PostgreSQL.LDAPCA != nil ||
 		spec.Monitoring != nil && len(spec.Monitoring.CustomQueriesConfigMap) > 0 ||
 		slices.ContainsFunc(spec.Roles, func(role v1alpha1.Role) bool { return role.CertificateSecret != nil })
 }

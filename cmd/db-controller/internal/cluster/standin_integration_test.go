@@ -340,6 +340,9 @@ func (s *standIn) serverTLS(ctx context.Context, cluster string) *agentapi.Serve
 	if trust := all[agentapi.LDAPTrustKey]; len(trust) > 0 {
 		told.LDAP = agentapi.HashTLS(trust)
 	}
+	if trust := all[agentapi.ClientTrustKey]; len(trust) > 0 {
+		told.Clients = agentapi.HashTLS(trust)
+	}
 	if trust := all[agentapi.ServerTrustKey]; len(trust) > 0 {
 		told.Trust = agentapi.HashTLS(trust)
 	}

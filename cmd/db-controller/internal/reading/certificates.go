@@ -2,10 +2,12 @@ package reading
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/servertls"
 )
@@ -28,35 +30,36 @@ func (r *Reader) readServerTLS(ctx context.Context, o *observed.Cluster) error {
 		in.Name, in.Source = wanted.Name, source
 	}
 	o.ServerTLS, o.CertificatesReady = in.Decide()
-	directories, err := r.readDirectories(ctx, o)
-	if err != nil {
+	clients, directories := servertls.Clients(o.Cluster.Spec.TLS.ClientCABundle), servertls.Directories(o.Cluster.Spec.PostgreSQL.LDAPCA)
+	if err := errors.Join(r.readBundle(ctx, o, &clients), r.readBundle(ctx, o, &directories)); err != nil {
 		return err
 	}
-	trusted, found := directories.Decide(in.Kept.LDAP, o.Agents)
-	o.ServerTLS.LDAP, o.CertificatesReady = trusted, servertls.Both(o.CertificatesReady, found)
+	var clientsTrusted, directoriesTrusted condition.Finding
+	o.ServerTLS.Clients, clientsTrusted = clients.Decide(in.Kept.Clients, o.Agents, o.Now)
+	o.ServerTLS.LDAP, directoriesTrusted = directories.Decide(in.Kept.LDAP, o.Agents, o.Now)
+	o.CertificatesReady = servertls.All(o.CertificatesReady, clientsTrusted, directoriesTrusted)
 	return nil
 }
 
-// readDirectories reads the CAs that spec.postgresql.ldapCA names. The cache doesn't have a person's ConfigMaps.
-func (r *Reader) readDirectories(ctx context.Context, o *observed.Cluster) (servertls.Directories, error) {
-	directories := servertls.Directories{Wanted: o.Cluster.Spec.PostgreSQL.LDAPCA}
-	switch wanted := directories.Wanted; {
+// readBundle reads the CAs of a person's own. The cache doesn't have their ConfigMaps.
+func (r *Reader) readBundle(ctx context.Context, o *observed.Cluster, bundle *servertls.Bundle) error {
+	switch wanted := bundle.Wanted; {
 	case wanted == nil:
 	case wanted.ConfigMap != nil:
 		configMap := &corev1.ConfigMap{}
 		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, wanted.ConfigMap.Name, configMap)
 		if err != nil {
-			return directories, err
+			return err
 		}
-		directories.Found, directories.Content = found, []byte(configMap.Data[wanted.ConfigMap.Key])
+		bundle.Found, bundle.Content = found, []byte(configMap.Data[wanted.ConfigMap.Key])
 	default:
 		secret, err := r.Secrets.Borrow(ctx, r.Client, o.Cluster, wanted.Secret.Name, o.Now)
 		if err != nil {
-			return directories, err
+			return err
 		}
-		if directories.Found = secret != nil; directories.Found {
-			directories.Content = secret.Data[wanted.Secret.Key]
+		if bundle.Found = secret != nil; bundle.Found {
+			bundle.Content = secret.Data[wanted.Secret.Key]
 		}
 	}
-	return directories, nil
+	return nil
 }

@@ -31,6 +31,8 @@ type Kept struct {
 	Since time.Time
 	// LDAP are the CAs of directories, in PEM; empty: those of the image.
 	LDAP []byte
+	// Clients are the CAs whose certificates clients may log in with beside those of Howdah's, in PEM.
+	Clients []byte
 }
 
 // Input is what a decision follows from.

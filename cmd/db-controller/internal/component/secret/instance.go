@@ -85,7 +85,7 @@ func (p Passwords) keys() (map[string][]byte, error) {
 	maps.Copy(all, p.Roles)
 	for key, content := range map[string][]byte{
 		agentapi.ServerCertificateKey: p.Server.Pair.Certificate, agentapi.ServerPrivateKey: p.Server.Pair.Key, agentapi.ServerTrustKey: p.Server.Trust,
-		agentapi.LDAPTrustKey: p.Server.LDAP,
+		agentapi.LDAPTrustKey: p.Server.LDAP, agentapi.ClientTrustKey: p.Server.Clients,
 	} {
 		if len(content) > 0 {
 			all[key] = content
@@ -108,7 +108,7 @@ func KeptIn(cluster *v1alpha1.PostgresCluster, live *corev1.Secret) (kept server
 		return kept
 	}
 	kept.Pair = certificate.Pair{Certificate: all[agentapi.ServerCertificateKey], Key: all[agentapi.ServerPrivateKey]}
-	kept.Trust, kept.LDAP = all[agentapi.ServerTrustKey], all[agentapi.LDAPTrustKey]
+	kept.Trust, kept.LDAP, kept.Clients = all[agentapi.ServerTrustKey], all[agentapi.LDAPTrustKey], all[agentapi.ClientTrustKey]
 	kept.Since, _ = time.Parse(time.RFC3339, live.Annotations[annotationTrustedSince])
 	return kept
 }
