@@ -273,9 +273,7 @@ func (s *stranger) podsOfTheSuite() []string {
 
 func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 	s := newStranger(t)
-	if !testing.Short() {
-		s.fromTheRepository()
-	}
+	s.fromTheRepository()
 	s.release()
 	s.timed("the quickstart", func() {
 		if out := s.typed("Quickstart"); !strings.Contains(out, "PostgreSQL 17.") {
