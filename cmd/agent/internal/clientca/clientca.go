@@ -50,7 +50,7 @@ func Restrict(bundle, howdahs []byte, roles []string) ([]byte, error) {
 	}
 	ours, err := parse(howdahs)
 	if err != nil {
-		return nil, fmt.Errorf("Howdah's own CAs: %w", err)
+		return nil, fmt.Errorf("read Howdah's own CAs: %w", err)
 	}
 	cas = slices.DeleteFunc(cas, func(ca *x509.Certificate) bool {
 		return slices.ContainsFunc(ours, func(own *x509.Certificate) bool {
