@@ -41,6 +41,8 @@ type State struct {
 	// Overdue is when the last of its pods that have not ended should have been gone, if all of them were told to go; zero
 	// else.
 	Overdue time.Time
+	// WithoutNode is since when its pods that have not ended have no node; zero: one has, or there is none.
+	WithoutNode time.Time
 	// Outcome is what the last pod that ended has said; nil if nothing could be read.
 	Outcome *agentapi.Outcome
 	// Sidecars says that it has failed because of injected containers, and what to do; empty: it has not.
@@ -62,6 +64,28 @@ const lostAfter = time.Minute
 // nobody ever hears that it did.
 func (s State) Lost(now time.Time) bool {
 	return s.LivePods > 0 && !s.Overdue.IsZero() && now.Sub(s.Overdue) > lostAfter
+}
+
+// unscheduledAfter is how long the pods of a Job may have no node before that counts as an obstacle.
+const unscheduledAfter = time.Minute
+
+// Unscheduled reports that the scheduler has found no node for the Job's pods, for longer than a busy one takes.
+func (s State) Unscheduled(now time.Time) bool {
+	return !s.WithoutNode.IsZero() && now.Sub(s.WithoutNode) > unscheduledAfter
+}
+
+// withoutNodeSince is when the first of the pods that have not ended was created, if none of them has a node.
+func withoutNodeSince(pods []corev1.Pod) (since time.Time) {
+	for i := range pods {
+		switch pod := &pods[i]; {
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case pod.Spec.NodeName != "":
+			return time.Time{}
+		case since.IsZero() || pod.CreationTimestamp.Time.Before(since):
+			since = pod.CreationTimestamp.Time
+		}
+	}
+	return since
 }
 
 // LostMessage says what a person does about a Job that is Lost.
@@ -203,6 +227,7 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		state.Overdue = time.Time{}
 	}
 	state.Done = done > 0 && busy == 0
+	state.WithoutNode = withoutNodeSince(pods)
 	state.podless = len(pods) == 0 && !state.Complete && !state.Failed && !state.Deleting
 	state.settleBesideSidecars(pods)
 	return state

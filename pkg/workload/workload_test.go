@@ -347,6 +347,30 @@ func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {
 	}
 }
 
+func TestAPodThatHasNoNodeForLongIsUnscheduled(t *testing.T) {
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: noon}}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	placed := pending
+	placed.Spec.NodeName = "w1"
+	for name, c := range map[string]struct {
+		pods        []corev1.Pod
+		after       time.Duration
+		unscheduled bool
+	}{
+		"a moment ago":             {[]corev1.Pod{pending}, time.Minute, false},
+		"for long":                 {[]corev1.Pod{pending}, time.Minute + time.Second, true},
+		"one before it has failed": {[]corev1.Pod{ended(1, ""), pending}, time.Hour, true},
+		"it has a node":            {[]corev1.Pod{placed}, time.Hour, false},
+		"another one has a node":   {[]corev1.Pod{pending, placed}, time.Hour, false},
+		"all have ended":           {[]corev1.Pod{ended(1, "")}, time.Hour, false},
+		"there is none":            {nil, time.Hour, false},
+	} {
+		if got := stateOf(job(), c.pods).Unscheduled(noon.Add(c.after)); got != c.unscheduled {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 func TestAJobWhosePodWasToldToGoIsLookedAtAgain(t *testing.T) {
 	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	if after := stateOf(job(), []corev1.Pod{pod}).Await("Running", "It runs.").After; after != 0 {

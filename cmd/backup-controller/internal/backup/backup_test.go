@@ -149,6 +149,30 @@ func TestAPlanIsOutdatedWhenWhatItReadsIsNotThere(t *testing.T) {
 	}
 }
 
+func TestAJobThatWillNotEndIsGivenUp(t *testing.T) {
+	long, moment := workload.State{Exists: true, LivePods: 1, WithoutNode: noon.Add(-time.Hour)}, workload.State{Exists: true, LivePods: 1, WithoutNode: noon}
+	lost := workload.State{Exists: true, LivePods: 1, Overdue: noon.Add(-time.Hour)}
+	hasPod := func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].PodUID = "p" }
+	scaledIn := func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Name = "shop-1" }
+	for name, test := range map[string]struct {
+		job     workload.State
+		cluster *v1alpha1.PostgresCluster
+		want    string
+	}{
+		"it runs":                                     {workload.State{Exists: true, LivePods: 1}, newCluster(), ""},
+		"its node is lost":                            {lost, newCluster(hasPod), "node w1, where its pod runs, does not respond"},
+		"no room on the node":                         {long, newCluster(hasPod), ""},
+		"its instance is replaced, a moment ago":      {moment, newCluster(), ""},
+		"the volume of its instance is being deleted": {long, newCluster(), "instance shop-0 has no pod, and the Job's pod can't be scheduled"},
+		"its instance is gone":                        {long, newCluster(hasPod, scaledIn), "instance shop-0 has no pod, and the Job's pod can't be scheduled"},
+	} {
+		o := &observed{backup: newBackup("a", planned), job: test.job, cluster: test.cluster, now: noon}
+		if got := o.unreachable(); got != test.want {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
 func TestAClusterThatCannotBeBackedUpSaysWhy(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, reason, message string) func(*v1alpha1.PostgresCluster) {
 		return func(c *v1alpha1.PostgresCluster) {

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,9 +64,8 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 	if err := r.observeRepositories(ctx, o); err != nil {
 		return o, err
 	}
-	o.outdated = outdated(backup.Status.Plan, o.cluster)
-	if plan := backup.Status.Plan; plan != nil && o.outdated == "" && o.job.Lost(o.now) {
-		o.outdated = fmt.Sprintf("node %s, where its pod runs, does not respond", plan.Node)
+	if o.outdated = outdated(backup.Status.Plan, o.cluster); o.outdated == "" {
+		o.outdated = o.unreachable()
 	}
 	siblings := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -195,6 +195,26 @@ func before(a, b *v1alpha1.Backup) bool {
 		return c < 0
 	}
 	return a.UID < b.UID
+}
+
+// unreachable says why the Job of a plan will not end by itself.
+func (o *observed) unreachable() string {
+	plan := o.backup.Status.Plan
+	switch {
+	case plan == nil:
+		return ""
+	case o.job.Lost(o.now):
+		return fmt.Sprintf("node %s, where its pod runs, does not respond", plan.Node)
+	case o.job.Unscheduled(o.now) && withoutPod(plan, o.cluster):
+		return fmt.Sprintf("instance %s has no pod, and the Job's pod can't be scheduled", plan.Instance)
+	}
+	return ""
+}
+
+// withoutPod says that the instance of a plan is gone, or has to be created again. Its volume may be on its way out, too: Kubernetes then schedules
+// no pod that mounts it, and keeps it for as long as a pod of the Job is there, even one that has failed.
+func withoutPod(plan *v1alpha1.BackupPlan, cluster *v1alpha1.PostgresCluster) bool {
+	return !slices.ContainsFunc(cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == plan.Instance && i.PodUID != "" })
 }
 
 // outdated says why a plan can't be carried out any more: what it wants to read is not there.

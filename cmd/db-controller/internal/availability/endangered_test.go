@@ -53,6 +53,17 @@ func TestNothingEndsAPodThatAloneKeepsAVolume(t *testing.T) {
 	}
 }
 
+func TestAnInstanceWaitsForItsPreviousClaim(t *testing.T) {
+	o := observedtest.Trio(observedtest.All(deleted(2), func(o *observed.Cluster) { observedtest.Lose(o, "shop-2") }))
+	if _, message := availability.InstanceTrouble(o, 2); !strings.Contains(message, "kubectl describe pvc data-shop-2") {
+		t.Error(message)
+	}
+	o = observedtest.Trio(func(o *observed.Cluster) { observedtest.Lose(o, "shop-2") })
+	if _, message := availability.InstanceTrouble(o, 2); message != "Pod shop-2 is being created." {
+		t.Error(message)
+	}
+}
+
 func TestAClaimThatGoesWithItsPodEndangersNothingMore(t *testing.T) {
 	gone := metav1.NewTime(observedtest.Noon)
 	o := observedtest.Trio(observedtest.All(deleted(2), func(o *observed.Cluster) { o.Pod(2).DeletionTimestamp = &gone }))

@@ -33,7 +33,7 @@ func NotServing(o *observed.Cluster) (reason, message string) {
 func InstanceTrouble(o *observed.Cluster, ordinal int) (reason, message string) {
 	pod := o.Pod(ordinal)
 	if pod == nil {
-		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.", o.Names.Instance(ordinal))
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.%s", o.Names.Instance(ordinal), leavingClaim(o, ordinal))
 	}
 	if !pod.DeletionTimestamp.IsZero() {
 		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is being deleted, and will be created again.%s", pod.Name, Stuck(o))
@@ -96,6 +96,15 @@ func Endangered(o *observed.Cluster) string {
 func Endangers(o *observed.Cluster, ordinal int) bool {
 	claim, pod := o.Claim(ordinal), o.Pod(ordinal)
 	return claim != nil && !claim.DeletionTimestamp.IsZero() && pod != nil && pod.DeletionTimestamp.IsZero()
+}
+
+// leavingClaim says that an instance waits until its previous claim is gone.
+func leavingClaim(o *observed.Cluster, ordinal int) string {
+	claim := o.Claim(ordinal)
+	if claim == nil || claim.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" It waits until PersistentVolumeClaim %[1]s, which is being deleted, is gone. If that takes long, kubectl describe pvc %[1]s shows which pods keep it.", claim.Name)
 }
 
 // rescue is how the data of an instance gets to another volume.
