@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -126,7 +128,26 @@ func rollBackLease(n *nemesis, _ string) (func(), error) {
 	return nil, n.writeAgain(old)
 }
 
-func deleteLease(n *nemesis, _ string) (func(), error) { return nil, n.deleteLease() }
+// deleteLease as long as somebody holds it whose server runs: once the volume of the last primary is lost, too, nobody knows who has every commit, and a
+// person has to decide.
+func deleteLease(n *nemesis, _ string) (func(), error) {
+	lease, err := n.lease()
+	if err != nil {
+		return nil, err
+	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	pod := &corev1.Pod{}
+	if err := n.Get(n.Context(), client.ObjectKey{Namespace: n.Namespace, Name: holder}, pod); err != nil || !isReady(pod) {
+		return nil, fmt.Errorf("the holder of the Lease, %q, is not ready, so it is not deleted", holder)
+	}
+	return nil, n.deleteLease()
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 func (n *nemesis) changeSpec(ctx context.Context, patch string) error {
 	return n.Patch(ctx, &v1alpha1.PostgresCluster{ObjectMeta: n.Meta(name)}, client.RawPatch("application/merge-patch+json", []byte(patch)))

@@ -160,7 +160,8 @@ func (c *candidate) mayBegin() (bool, string) {
 	case begins != c.self.Name:
 		return false, fmt.Sprintf("Waiting for %s to become primary on data generation %s.", begins, c.self.Generation)
 	case !c.self.Whole:
-		return false, fmt.Sprintf("This instance should start the cluster on data generation %s, but its volume has no complete copy of it.", c.self.Generation)
+		return false, fmt.Sprintf("%s should start the cluster on data generation %s, but its volume has no complete copy of it. "+
+			"If that is lost for good, %s", c.self.Name, c.self.Generation, decide)
 	case c.passed:
 		return false, "Another instance has been primary since, and it is not known who has every commit."
 	}

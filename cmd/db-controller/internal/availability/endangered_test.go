@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
@@ -13,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // deleted is a cluster in which somebody has deleted the claim of an instance.
@@ -81,5 +83,21 @@ func TestALastBackupIsTakenFromAVolumeThatWasDeletedAndIsInUse(t *testing.T) {
 	o.Pods, o.Live[observed.Key("StatefulSet", "shop")] = nil, nil
 	if finalbackup.Due(o) {
 		t.Error("a backup is waited for of a volume that is gone")
+	}
+}
+
+func TestTheLastPrimarySaysFirstWhyThereIsNone(t *testing.T) {
+	o := observedtest.Trio(func(o *observed.Cluster) {
+		for name, why := range map[string]string{"shop-0": "Waiting for shop-1 to become primary.", "shop-1": "Its volume has no copy.", "shop-2": "Waiting for shop-1 to become primary."} {
+			o.Agents[name].Election = &agentapi.ElectionStatus{Waiting: why}
+			o.Agents[name].Role = string(v1alpha1.RoleReplica)
+		}
+		o.Lease, o.Cluster.Status.Primary = nil, "shop-1"
+	})
+	if o.Primary() >= 0 {
+		t.Fatal("there is a primary")
+	}
+	if reason, message := availability.NotServing(o); reason != v1alpha1.ReasonElecting || message != "There is no primary: shop-1: Its volume has no copy." {
+		t.Errorf("%s: %s", reason, message)
 	}
 }

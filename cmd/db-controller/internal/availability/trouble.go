@@ -21,12 +21,17 @@ func NotServing(o *observed.Cluster) (reason, message string) {
 	if primary >= 0 {
 		return InstanceTrouble(o, primary)
 	}
+	last := o.LastPrimary() // the others wait for it, and it says why it doesn't come
+	instances := []int{last}
 	for ordinal := range o.Reach() {
+		instances = append(instances, ordinal)
+	}
+	for _, ordinal := range instances {
 		if agent := o.Agent(ordinal); agent != nil && agent.Election != nil && agent.Election.Waiting != "" {
 			return v1alpha1.ReasonElecting, fmt.Sprintf("There is no primary: %s: %s", agent.Pod, phrase.Sentence(agent.Election.Waiting))
 		}
 	}
-	return InstanceTrouble(o, o.LastPrimary())
+	return InstanceTrouble(o, last)
 }
 
 // InstanceTrouble says why an instance accepts no connections.

@@ -105,9 +105,12 @@ func (o *observed) timeline() int64 {
 	return highest + 1
 }
 
-// best is the instance that had most, of those whose pods run; empty: there is none.
+// best is the instance that had most, of those whose pods run; empty: there is none, or it isn't known.
 func (o *observed) best() string {
 	best := ""
+	if o.known.unrecorded {
+		return best
+	}
 	for i := range o.cluster.Status.Instances {
 		name := o.cluster.Status.Instances[i].Name
 		if name == o.last() || !o.runs(name) || o.cluster.Spec.Failover.IsFenced(name) || o.cluster.Spec.Failover.Never(name) || o.cluster.Spec.Delay(name) > 0 {
@@ -127,6 +130,8 @@ func (o *observed) refusal(to string) string {
 	switch {
 	case o.serving():
 		return fmt.Sprintf("%s is primary and accepts connections, so nothing has to be given up: use kubectl howdah switchover %s", o.cluster.Status.Primary, o.cluster.Name)
+	case to == "" && o.known.unrecorded:
+		return "nobody knows which instance has most: run SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) on each, and name the one with the highest position with --to"
 	case to == "":
 		return "no instance beside the last primary has a running pod: start one, or name it with --to"
 	case o.instance(to) == nil:
@@ -155,6 +160,8 @@ func (o *observed) loss(to string) string {
 	switch {
 	case to == o.last():
 		return fmt.Sprintf("Nothing is lost, if the volume of %s is the one that it had: it was primary last.", to)
+	case o.known.unrecorded:
+		return fmt.Sprintf("Acknowledged commits may be lost: for which instances commits waited is not known any more. Those that %s doesn't have are lost.", to)
 	case o.known.Complete && o.known.End.before(had): // the last record begins there
 		return fmt.Sprintf("Nothing is lost: %s was stopped in order, and %s has all of its WAL.", o.last(), to)
 	case !member:

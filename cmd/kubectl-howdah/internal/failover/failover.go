@@ -73,7 +73,7 @@ func observe(ctx context.Context, c client.Client, key client.ObjectKey) (*obser
 		return nil, err
 	}
 	o.read = time.Now()
-	if o.known, err = readElection(o.lease); err != nil {
+	if o.known, err = readElection(o.lease, &o.cluster.Status); err != nil {
 		return nil, err
 	}
 	for _, name := range append(o.names(), o.last()) {
@@ -123,6 +123,9 @@ func (r Request) show(o *observed) error {
 	}
 	if o.known.End.LSN > 0 {
 		fmt.Fprintf(table, "\nThe last orderly stop of a primary was at %s.\n", o.known.End)
+	}
+	if o.known.unrecorded {
+		fmt.Fprintf(table, "\nThe Lease was deleted, and is empty since it was created again: what it said of the members is lost.\n")
 	}
 	if holder := o.holder(); holder != "" {
 		fmt.Fprintf(table, "\nThe lease still names %s as its holder.\n", holder)

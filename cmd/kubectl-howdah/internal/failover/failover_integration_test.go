@@ -164,3 +164,33 @@ func TestAPrimaryThatRenewsIsNotReplaced(t *testing.T) {
 		t.Error(known)
 	}
 }
+
+func TestWhoContinuesAfterTheLeaseWasDeletedIsForAPersonToSay(t *testing.T) {
+	b := newBroken(t)
+	if err := b.Delete(t.Context(), b.lease()); err != nil {
+		t.Fatal(err)
+	}
+	b.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.key.Namespace, Name: "shop"}})
+	if out, err := b.carry(Request{}, ""); err == nil || !strings.Contains(err.Error(), "doesn't say who was primary last") {
+		t.Fatal(err, out)
+	}
+	cluster := &v1alpha1.PostgresCluster{}
+	if err := b.Get(t.Context(), b.key, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Status.DataGeneration = "g1"
+	if err := b.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.carry(Request{Yes: true, PoweredOff: "shop-0"}, ""); err == nil || !strings.Contains(err.Error(), "pg_last_wal_receive_lsn") || !strings.Contains(out, "The Lease was deleted") {
+		t.Fatal(err, out)
+	}
+	b.agent("shop-2")
+	out, err := b.carry(Request{To: "shop-2", Yes: true, PoweredOff: "shop-0"}, "")
+	if err != nil || !strings.Contains(out, "may be lost: for which instances") || !strings.Contains(out, "shop-2 has taken the lease") {
+		t.Fatal(err, out)
+	}
+	if known := b.lease().Annotations[annotation]; known != `{"generation":"g1","timeline":5,"lastHolder":"shop-2","members":[]}` {
+		t.Error(known)
+	}
+}

@@ -7,6 +7,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
 )
 
 // annotation of the Lease in which agents keep what they know of the election; see docs/high-availability.md.
@@ -23,6 +25,8 @@ type election struct {
 	End        position `json:"end,omitzero"`
 	// WordSeconds isn't 0 where the holder renews the lease through its members.
 	WordSeconds int `json:"wordSeconds,omitempty"`
+	// unrecorded: the Lease is empty, in place of one that was deleted. Generation and LastHolder are those of the cluster's status.
+	unrecorded bool
 }
 
 // wordWrites is after what time a holder that renews the lease through its members has written it again, whatever happens.
@@ -59,9 +63,11 @@ func (p position) before(other position) bool {
 	return p.Timeline < other.Timeline || p.Timeline == other.Timeline && p.LSN < other.LSN
 }
 
-func readElection(lease *coordinationv1.Lease) (election, error) {
-	known := election{}
-	if err := json.Unmarshal([]byte(lease.Annotations[annotation]), &known); err != nil {
+func readElection(lease *coordinationv1.Lease, status *v1alpha1.PostgresClusterStatus) (election, error) {
+	known, text := election{}, lease.Annotations[annotation]
+	if text == "" && ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+		known = election{Generation: status.DataGeneration, LastHolder: status.Primary, unrecorded: true}
+	} else if err := json.Unmarshal([]byte(text), &known); err != nil {
 		return known, fmt.Errorf("the annotation %s of Lease %s can't be parsed (%w): correct it first", annotation, lease.Name, err)
 	}
 	if known.Generation == "" || known.LastHolder == "" {
