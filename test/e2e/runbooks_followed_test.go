@@ -45,12 +45,12 @@ func (b *bed) runbook(cluster *v1alpha1.PostgresCluster, title string, words ...
 	text, _, _ = strings.Cut(text, "\n## ")
 	r := &runbook{bed: b, cluster: cluster}
 	for _, span := range spans.FindAllStringSubmatch(strings.NewReplacer(words...).Replace(text), -1) {
-		switch {
-		case span[1] == "sql":
+		switch span[1] {
+		case "sql":
 			for statement := range strings.SplitSeq(strings.TrimSpace(span[2]), ";\n") {
 				r.commands = append(r.commands, strings.Join(strings.Fields(statement), " "))
 			}
-		case span[1] == "sh":
+		case "sh":
 			r.commands = append(r.commands, strings.ReplaceAll(span[2], "\n   ", "\n"))
 		default:
 			r.commands = append(r.commands, strings.Join(strings.Fields(span[3]), " "))
