@@ -109,7 +109,7 @@ func leavingClaim(o *observed.Cluster, ordinal int) string {
 	if claim == nil || claim.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" It waits until PersistentVolumeClaim %[1]s, which is being deleted, is gone. If that takes long, kubectl describe pvc %[1]s shows which pods keep it.", claim.Name)
+	return fmt.Sprintf(" First, PersistentVolumeClaim %[1]s has to be deleted completely. If that takes long, kubectl describe pvc %[1]s shows which pods still use it.", claim.Name)
 }
 
 // rescue is how the data of an instance gets to another volume.
