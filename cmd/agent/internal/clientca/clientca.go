@@ -60,6 +60,11 @@ func Restrict(bundle, howdahs []byte, roles []string) ([]byte, error) {
 	if len(cas) == 0 {
 		return nil, nil
 	}
+	for _, ca := range cas {
+		if slices.ContainsFunc(ours, func(own *x509.Certificate) bool { return mistaken(ca, own) }) {
+			return nil, fmt.Errorf("%s has the name and the key identifier of Howdah's own CA, or no key identifier: have it issued under another name", ca.Subject)
+		}
+	}
 	root, key, err := newRoot(cas, roles)
 	if err != nil {
 		return nil, err
@@ -73,6 +78,12 @@ func Restrict(bundle, howdahs []byte, roles []string) ([]byte, error) {
 		all = append(all, inPEM(signed)...)
 	}
 	return all, nil
+}
+
+// mistaken says that OpenSSL may take a CA for Howdah's: it chooses an issuer by name and key identifier, and refuses the certificate if the signature
+// is another one's. Then none of Howdah's roles could log in.
+func mistaken(ca, own *x509.Certificate) bool {
+	return bytes.Equal(ca.RawSubject, own.RawSubject) && (len(ca.SubjectKeyId) == 0 || bytes.Equal(ca.SubjectKeyId, own.SubjectKeyId))
 }
 
 func parse(bundle []byte) (cas []*x509.Certificate, err error) {

@@ -2,6 +2,9 @@ package clientca
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"os"
@@ -59,6 +62,28 @@ func TestABundleWithoutOthersCAsTrustsNobody(t *testing.T) {
 	for says, bundle := range map[string][]byte{"is not a CA": pemOf(leaf), "no certificate": []byte("x"), "malformed": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})} {
 		if _, err := Restrict(bundle, pemOf(howdah.Certificate), nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
+		}
+	}
+}
+
+func TestACAThatOpenSSLWouldTakeForHowdahsIsRefused(t *testing.T) {
+	howdah := authority.New(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, keyID := range map[string][]byte{"the same key ID": howdah.Certificate.SubjectKeyId, "another key ID": {1, 2, 3}} {
+		template := &x509.Certificate{
+			RawSubject: howdah.Certificate.RawSubject, SubjectKeyId: keyID, IsCA: true, BasicConstraintsValid: true,
+			NotBefore: howdah.Certificate.NotBefore, NotAfter: howdah.Certificate.NotAfter,
+		}
+		raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+		if _, err := Restrict(forged, pemOf(howdah.Certificate), []string{"howdah_backup"}); (err != nil) != (name == "the same key ID") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -131,7 +131,8 @@ func (o *observed) refusal(to string) string {
 	case o.serving():
 		return fmt.Sprintf("%s is primary and accepts connections, so nothing has to be given up: use kubectl howdah switchover %s", o.cluster.Status.Primary, o.cluster.Name)
 	case to == "" && o.known.unrecorded:
-		return "nobody knows which instance has most: run SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) on each, and name the one with the highest position with --to"
+		return "nobody knows which instance has most: of those on the highest timeline, which kubectl howdah status shows, " +
+			"name the one with the highest SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) with --to"
 	case to == "":
 		return "no instance beside the last primary has a running pod: start one, or name it with --to"
 	case o.instance(to) == nil:
