@@ -267,6 +267,8 @@ func TestThePreviousDataIsPinnedBeforeTheJobStarts(t *testing.T) {
 	}
 }
 
+func deleted(o *observed) { o.restore.DeletionTimestamp = &metav1.Time{Time: o.now} }
+
 func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 	within := func(o *observed, d time.Duration) { o.restore.Spec.ConfirmWithin = &metav1.Duration{Duration: d} }
 	for name, test := range map[string]struct {
@@ -280,7 +282,8 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 		"undo at the very end of the time":     {func(o *observed) { within(o, time.Second); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
 		"there is more time":                   {func(o *observed) { within(o, time.Hour) }, ""},
 		"there is a day where nothing is said": {func(o *observed) { o.now = o.now.Add(25 * time.Hour) }, v1alpha1.DecisionConfirm},
-		"the Restore is deleted":               {func(o *observed) { o.restore.DeletionTimestamp = &metav1.Time{Time: o.now} }, v1alpha1.DecisionConfirm},
+		"the Restore is deleted":               {deleted, v1alpha1.DecisionConfirm},
+		"undone, and deleted at once":          {func(o *observed) { deleted(o); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
 		"the cluster is gone":                  {func(o *observed) { o.cluster = nil }, v1alpha1.DecisionConfirm},
 		"there is nothing to go back to": {func(o *observed) {
 			o.restore.Status.Plan.DiscardsPrevious, o.restore.Spec.Decision = true, v1alpha1.DecisionUndo
@@ -299,6 +302,12 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 	}
 }
 
+func repositoryOf(lineages ...v1alpha1.LineageStatus) v1alpha1.BackupRepository {
+	repository := v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"}}
+	repository.Status.Lineages = lineages
+	return repository
+}
+
 // A stopping primary may leave its last WAL on its volume. The restored data has none of it, so once the previous data is deleted, it is nowhere.
 func TestTheOnlyCopyOfCommitsIsNotGivenUpForLackOfADecision(t *testing.T) {
 	unarchived := func(o *observed) { o.restore.Status.Previous.Archived = false }
@@ -312,14 +321,22 @@ func TestTheOnlyCopyOfCommitsIsNotGivenUpForLackOfADecision(t *testing.T) {
 		"its last WAL may not be archived": {func(o *observed) { late(o); unarchived(o) }, "",
 			"shop-1, which was primary last, did not say when it ended that all WAL of the previous data is archived. Set spec.decision to Confirm"},
 		"there is no backup to replay its WAL on": {func(o *observed) { late(o); o.previousRestorable = false }, "", "no Backup of the previous data has succeeded and exists. Set spec.decision to Confirm"},
-		"a person gives it up":                    {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm, ""},
-		"a person wants it back":                  {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo, ""},
-		"the Restore is deleted": {func(o *observed) {
+		"its archive has a hole": {func(o *observed) {
 			late(o)
-			unarchived(o)
-			o.restore.DeletionTimestamp = &metav1.Time{Time: o.now}
+			o.previousMissing = missingWAL("7-g0", []v1alpha1.BackupRepository{repositoryOf(v1alpha1.LineageStatus{Name: "7-g1", MissingWAL: "000000010000000000000003"}),
+				repositoryOf(v1alpha1.LineageStatus{Name: "7-g0", MissingWAL: "000000010000000000000005"})})
+		}, "", "BackupRepository store lacks 000000010000000000000005 of the WAL of the previous data, so Backups from before it don't lead to its end. Set spec.decision"},
+		"its archive has none": {func(o *observed) {
+			late(o)
+			o.previousMissing = missingWAL("7-g0", []v1alpha1.BackupRepository{repositoryOf(v1alpha1.LineageStatus{Name: "7-g0"}, v1alpha1.LineageStatus{Name: "7-g1", MissingWAL: "000000010000000000000003"})})
 		}, v1alpha1.DecisionConfirm, ""},
-		"the cluster is gone": {func(o *observed) { late(o); unarchived(o); o.cluster = nil }, v1alpha1.DecisionConfirm, ""},
+		"a person gives it up":   {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm, ""},
+		"a person wants it back": {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo, ""},
+		"the Restore is deleted": {func(o *observed) { unarchived(o); deleted(o) }, "",
+			"The Restore is being deleted, and the previous data (data generation g0, on the volume of shop-1) is kept, because it may be the only copy of its last commits: shop-1, which"},
+		"the Restore is deleted, and a person gives it up": {func(o *observed) { unarchived(o); deleted(o); o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm, ""},
+		"the Restore is deleted with the cluster":          {func(o *observed) { unarchived(o); deleted(o); o.cluster = nil }, v1alpha1.DecisionConfirm, ""},
+		"the cluster is gone":                              {func(o *observed) { late(o); unarchived(o); o.cluster = nil }, v1alpha1.DecisionConfirm, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := seenInPlace(func(o *observed) { run(o); test.change(o) })

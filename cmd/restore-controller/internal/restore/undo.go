@@ -35,19 +35,19 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 	case o.discarding():
 		return record(o, v1alpha1.DecisionConfirm, "the previous data was given up, and is in Backup "+status.SafetyBackup+
 			", which no retention removes until you set its spec.hold to false")
-	case o.deleting():
-		return record(o, v1alpha1.DecisionConfirm, "the Restore was deleted")
 	case o.restore.Spec.Decision != "":
 		return record(o, o.restore.Spec.Decision, "spec.decision")
 	case o.lock().Gone():
 		return record(o, v1alpha1.DecisionConfirm, "the PostgresCluster was deleted")
+	case o.deleting() && o.onlyCopy() == "":
+		return record(o, v1alpha1.DecisionConfirm, "the Restore was deleted")
 	case !o.now.Before(by) && o.onlyCopy() == "":
 		return record(o, v1alpha1.DecisionConfirm, "nobody decided within the time of spec.confirmWithin")
 	}
 	if outcome, _ := protocol.BackupOutcomeFor(o.first, status.BackupRequest); outcome != protocol.BackupPending {
 		status.BackupRequest = nil
 	}
-	if !o.now.Before(by) {
+	if o.deleting() || !o.now.Before(by) {
 		return flow.Wait(v1alpha1.ReasonAwaitingDecision, awaitingDecision(o))
 	}
 	return flow.Poll(by.Sub(o.now), v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o))
@@ -64,6 +64,20 @@ func (o *observed) onlyCopy() string {
 		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all WAL of the previous data is archived", previous.Instance)
 	case !o.previousRestorable:
 		return "no Backup of the previous data has succeeded and exists"
+	case o.previousMissing != "":
+		return o.previousMissing
+	}
+	return ""
+}
+
+// missingWAL says what the archive of a lineage lacks, as the repositories found when they were last read; empty: nothing.
+func missingWAL(lineage string, repositories []v1alpha1.BackupRepository) string {
+	for _, repository := range repositories {
+		for _, l := range repository.Status.Lineages {
+			if l.Name == lineage && l.MissingWAL != "" {
+				return fmt.Sprintf("BackupRepository %s lacks %s of the WAL of the previous data, so Backups from before it don't lead to its end", repository.Name, l.MissingWAL)
+			}
+		}
 	}
 	return ""
 }
@@ -87,9 +101,12 @@ func awaitingConfirmation(o *observed) string {
 
 // awaitingDecision says what is missing, and what a person has to write.
 func awaitingDecision(o *observed) string {
-	previous := o.restore.Status.Previous
-	return fmt.Sprintf("The time of spec.confirmWithin is over, and the previous data (data generation %s, on the volume of %s) is kept, because it may be the only copy of its last commits: %s. "+
-		"Set spec.decision to Confirm to delete it, or to Undo to bring it back.", previous.DataGeneration, previous.Instance, o.onlyCopy())
+	previous, why := o.restore.Status.Previous, "The time of spec.confirmWithin is over"
+	if o.deleting() {
+		why = "The Restore is being deleted"
+	}
+	return fmt.Sprintf("%s, and the previous data (data generation %s, on the volume of %s) is kept, because it may be the only copy of its last commits: %s. "+
+		"Set spec.decision to Confirm to delete it, or to Undo to bring it back.", why, previous.DataGeneration, previous.Instance, o.onlyCopy())
 }
 
 // undo is the way back to the previous data.
@@ -145,7 +162,7 @@ func releaseRestored(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Release(o.restore.Status.Plan.DataGeneration)
 }
 
-// observeRestorable looks for backups of what the cluster runs on and of the previous data, while that may be given up.
+// observeRestorable looks for backups of what the cluster runs on, and for backups and archive of the previous data, while that may be given up.
 func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	previous := o.restore.Status.Previous
 	if previous == nil || o.decided() == v1alpha1.DecisionUndo || o.ended() || o.cluster == nil {
@@ -157,7 +174,13 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	}
 	now := o.cluster.Status
 	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
-	o.previousRestorable = protocol.Restorable(protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration), all.Items)
+	lineage := protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration)
+	o.previousRestorable = protocol.Restorable(lineage, all.Items)
+	repositories := &v1alpha1.BackupRepositoryList{}
+	if err := r.Client.List(ctx, repositories, client.InNamespace(o.restore.Namespace)); err != nil {
+		return fmt.Errorf("list BackupRepositories: %w", err)
+	}
+	o.previousMissing = missingWAL(lineage, repositories.Items)
 	return nil
 }
 

@@ -93,10 +93,10 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 	}
 	status.ConfirmBy = &metav1.Time{Time: by}
 	switch {
-	case o.deleting():
-		return record(o, v1alpha1.UpgradeConfirm, "the Upgrade was deleted")
 	case o.upgrade.Spec.Decision != "":
 		return record(o, o.upgrade.Spec.Decision, "spec.decision")
+	case o.deleting():
+		return record(o, v1alpha1.UpgradeConfirm, "the Upgrade was deleted")
 	case !o.now.Before(by):
 		return record(o, v1alpha1.UpgradeConfirm, "nobody decided within the time of spec.confirmWithin")
 	}

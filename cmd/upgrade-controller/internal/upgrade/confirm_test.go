@@ -52,6 +52,10 @@ func TestThePreviousDataOfAnUpgradeStaysUntilItIsDecided(t *testing.T) {
 			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
 		"deleted": {func(o *observed) { up(o); o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon} }, v1alpha1.ReasonConfirming, "",
 			func(s v1alpha1.UpgradeStatus) bool { return strings.Contains(s.Decided.Why, "deleted") }},
+		"rolled back, and deleted at once": {func(o *observed) {
+			up(o)
+			o.upgrade.Spec.Decision, o.upgrade.DeletionTimestamp = v1alpha1.UpgradeRollBack, &metav1.Time{Time: noon}
+		}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.Decided.Decision == v1alpha1.UpgradeRollBack }},
 		"nothing is deleted without a backup of the new version": {confirm, v1alpha1.ReasonAwaitingBackup, "until a backup of PostgreSQL 17 has succeeded",
 			func(s v1alpha1.UpgradeStatus) bool { return s.Release == nil }},
 		"with one, it is": {func(o *observed) { confirm(o); o.restorable = true }, v1alpha1.ReasonConfirming, "g1 is to be removed",
