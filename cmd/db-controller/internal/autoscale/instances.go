@@ -52,6 +52,9 @@ func DecideInstances(_ context.Context, o *observed.Cluster) flow.Outcome {
 	case applied == nil || applied.SpecInstances != o.Cluster.Spec.Instances:
 		return apply(o, beginning(o), beginsHere)
 	}
+	if applied.Previous != nil && hasJoined(o) {
+		applied.Previous = nil // from now on it is removed like any other, however its pod fares
+	}
 	if why := noRoom(o); why != "" {
 		back := *applied.Previous
 		outcome := apply(o, back, "There was no room for more.")
@@ -69,13 +72,24 @@ func DecideInstances(_ context.Context, o *observed.Cluster) flow.Outcome {
 	return outcome
 }
 
+// lastPod is the pod of the instance that was added last; nil: there is none.
+func lastPod(o *observed.Cluster) *corev1.Pod {
+	return o.Pod(int(o.Cluster.Status.AppliedReplicas().Instances) - 1)
+}
+
+// hasJoined says that the instance that was added last has a copy of the data.
+func hasJoined(o *observed.Cluster) bool {
+	pod := lastPod(o)
+	return pod != nil && observed.PodReady(pod)
+}
+
 // noRoom says why the instance that was added last gets no node, although it has waited for one; empty: it has one, or there is none.
 func noRoom(o *observed.Cluster) string {
 	applied := o.Cluster.Status.AppliedReplicas()
-	if applied.Previous == nil || o.Now.Sub(applied.Since.Time) < applyPause {
+	if applied.Previous == nil || o.Now.Sub(applied.Since.Time) < applyPause || underWay(o) != "" {
 		return ""
 	}
-	pod := o.Pod(int(applied.Instances) - 1)
+	pod := lastPod(o)
 	if pod == nil {
 		return ""
 	}

@@ -154,8 +154,30 @@ func TestAnInstanceForWhichNoNodeHasRoomIsRemovedAgain(t *testing.T) {
 		t.Errorf("at once: %+v", o.Cluster.Status.AppliedReplicas())
 	}
 	o.Now = o.Now.Add(applyPause)
+	o.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: &metav1.Time{Time: o.Now.Add(-time.Minute)}, PausedUntil: &metav1.Time{Time: o.Now.Add(time.Minute)}}
+	if DecideInstances(t.Context(), o); o.Wanted() != 4 {
+		t.Errorf("while repairs are paused: %+v", o.Cluster.Status.AppliedReplicas())
+	}
+	o.Cluster.Spec.Repair = nil
 	DecideInstances(t.Context(), o)
 	if applied := o.Cluster.Status.AppliedReplicas(); applied.Instances != 3 || applied.Refused != "Pod shop-3: no room" || applied.Previous != nil {
+		t.Errorf("%+v", applied)
+	}
+}
+
+// A drain leaves the pod of an instance without a node for a moment. Its volume has a copy of the data, and perhaps commits that no other has.
+func TestAnInstanceThatHasJoinedIsNotRemovedForLackOfRoom(t *testing.T) {
+	o := scaled(3, nil)
+	DecideInstances(t.Context(), o)
+	conditions := func(ready, scheduled corev1.ConditionStatus) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}, {Type: corev1.PodScheduled, Status: scheduled, Reason: corev1.PodReasonUnschedulable}}
+	}
+	o.Pods = append(o.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop-3"}, Status: corev1.PodStatus{Conditions: conditions(corev1.ConditionTrue, corev1.ConditionTrue)}})
+	DecideInstances(t.Context(), o)
+	o.Now = o.Now.Add(7 * 24 * time.Hour)
+	o.Pods[len(o.Pods)-1].Status.Conditions = conditions(corev1.ConditionFalse, corev1.ConditionFalse)
+	DecideInstances(t.Context(), o)
+	if applied := o.Cluster.Status.AppliedReplicas(); applied.Instances != 4 || applied.Refused != "" {
 		t.Errorf("%+v", applied)
 	}
 }
