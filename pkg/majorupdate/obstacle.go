@@ -24,17 +24,13 @@ func (f Facts) Obstacle(own types.UID) string {
 }
 
 func (f Facts) clusterObstacle(own types.UID) string {
-	spec, status := &f.Cluster.Spec, &f.Cluster.Status
+	status := &f.Cluster.Status
 	ahead := protocol.LockAhead(f.Cluster, own)
 	switch {
 	case !f.Cluster.DeletionTimestamp.IsZero():
 		return "The cluster is being deleted."
-	case spec.Hibernate:
-		return "It waits until spec.hibernate is false."
-	case spec.Failover != nil && spec.Failover.PausedUntil != nil && f.Now.Before(spec.Failover.PausedUntil.Time):
-		return fmt.Sprintf("It waits until failover is no longer paused, at %s.", spec.Failover.PausedUntil.UTC().Format(time.RFC3339))
-	case spec.Repair.Paused(f.Now):
-		return fmt.Sprintf("It waits until repairs are no longer paused, at %s.", spec.Repair.PausedUntil.UTC().Format(time.RFC3339))
+	case f.Paused() != "":
+		return f.Paused()
 	case ahead != nil:
 		return fmt.Sprintf("It waits until %s %s gives the volumes back.", ahead.Kind, ahead.Name)
 	case status.ImageChange != nil:
@@ -43,6 +39,20 @@ func (f Facts) clusterObstacle(own types.UID) string {
 		return "It waits until the cluster is Ready."
 	case meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionReplicated):
 		return "It waits until all replicas follow."
+	}
+	return ""
+}
+
+// Paused says how a person keeps the cluster from being upgraded automatically; empty: nobody does.
+func (f Facts) Paused() string {
+	spec := &f.Cluster.Spec
+	switch {
+	case spec.Hibernate:
+		return "It waits until spec.hibernate is false."
+	case spec.Failover != nil && spec.Failover.PausedUntil != nil && f.Now.Before(spec.Failover.PausedUntil.Time):
+		return fmt.Sprintf("It waits until failover is no longer paused, at %s.", spec.Failover.PausedUntil.UTC().Format(time.RFC3339))
+	case spec.Repair.Paused(f.Now):
+		return fmt.Sprintf("It waits until repairs are no longer paused, at %s.", spec.Repair.PausedUntil.UTC().Format(time.RFC3339))
 	}
 	return ""
 }

@@ -50,7 +50,7 @@ func Earliest(o *observed.Cluster) time.Time {
 
 // Hold says why no automatic update continues now, not even one that has begun; empty: one may.
 func Hold(o *observed.Cluster) string {
-	failover := o.Cluster.Spec.Failover
+	failover, repair := o.Cluster.Spec.Failover, o.Cluster.Spec.Repair
 	switch earliest := Earliest(o); {
 	case o.Cluster.Spec.Image != "":
 		return "spec.image names another image."
@@ -60,6 +60,8 @@ func Hold(o *observed.Cluster) string {
 		return "It waits until spec.hibernate is false."
 	case failover != nil && failover.PausedUntil != nil && o.Now.Before(failover.PausedUntil.Time):
 		return fmt.Sprintf("It waits until failover is no longer paused, at %s.", failover.PausedUntil.UTC().Format(time.RFC3339))
+	case repair.Paused(o.Now):
+		return fmt.Sprintf("It waits until repairs are no longer paused, at %s.", repair.PausedUntil.UTC().Format(time.RFC3339))
 	case earliest.IsZero():
 		return Invalid(o)
 	case earliest.After(o.Now):

@@ -76,8 +76,14 @@ func TestNothingHappensByItselfWhereSpecSaysOtherwiseOrTheTimeHasNotCome(t *test
 		"a window that is none": {spec(func(s *v1alpha1.PostgresClusterSpec) {
 			s.Updates.Window = observedtest.WindowOf("0 33 * * *", "UTC", time.Hour)
 		}), "spec.updates.window.schedule \"0 33 * * *\" is not a cron expression"},
-		"hibernated":                   {spec(func(s *v1alpha1.PostgresClusterSpec) { s.Hibernate = true }), "spec.hibernate"},
-		"failover is paused":           {spec(func(s *v1alpha1.PostgresClusterSpec) { s.Failover = &v1alpha1.Failover{PausedUntil: at(13)} }), "2026-03-01T13:00:00Z"},
+		"hibernated":         {spec(func(s *v1alpha1.PostgresClusterSpec) { s.Hibernate = true }), "spec.hibernate"},
+		"failover is paused": {spec(func(s *v1alpha1.PostgresClusterSpec) { s.Failover = &v1alpha1.Failover{PausedUntil: at(13)} }), "2026-03-01T13:00:00Z"},
+		"repairs are paused": {spec(func(s *v1alpha1.PostgresClusterSpec) {
+			s.Repair = &v1alpha1.Repair{PausedFrom: at(11), PausedUntil: at(13)}
+		}), "2026-03-01T13:00:00Z"},
+		"repairs are no longer paused": {spec(func(s *v1alpha1.PostgresClusterSpec) {
+			s.Repair = &v1alpha1.Repair{PausedFrom: at(10), PausedUntil: at(11)}
+		}), ""},
 		"failover is no longer paused": {spec(func(s *v1alpha1.PostgresClusterSpec) { s.Failover = &v1alpha1.Failover{PausedUntil: at(11)} }), ""},
 	} {
 		if got := Hold(automatic(c.change)); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

@@ -1,7 +1,9 @@
 package rolling
 
 import (
+	"fmt"
 	"strconv"
+	"time"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -70,10 +72,20 @@ type move struct {
 // that alone keeps a volume from being deleted.
 func NextMove(o *observed.Cluster) move {
 	next := nextMove(o)
-	if next.Kind == MoveReplace && availability.Endangers(o, next.Instance) {
+	switch {
+	case next.Kind == MoveReplace && availability.Endangers(o, next.Instance):
 		return move{moveWait, next.Instance, availability.Endangered(o)}
+	case next.Kind == MoveReplace && leftAlone(o, next.Instance):
+		return move{moveWait, next.Instance, fmt.Sprintf("It is down, and spec.repair has it left as it is until %s.", o.Cluster.Spec.Repair.PausedUntil.UTC().Format(time.RFC3339))}
 	}
 	return next
+}
+
+// leftAlone: the instance is down, and a person wants to look at it. Another pod would start its PostgreSQL.
+func leftAlone(o *observed.Cluster, ordinal int) bool {
+	pod := o.Pod(ordinal)
+	return o.Cluster.Spec.Repair.Paused(o.Now) && down(o, ordinal) && pod.Spec.NodeName != "" &&
+		pod.Annotations[statefulset.AnnotationDataGeneration] == o.Cluster.Status.DataGeneration
 }
 
 func nextMove(o *observed.Cluster) move {

@@ -210,6 +210,8 @@ func returns(o *observed.Cluster, ordinal int) string {
 		return fmt.Sprintf("%s became the primary meanwhile, so it stays on its volume for now.", name)
 	case !underWay(o):
 		return fmt.Sprintf("spec.storage.move no longer approves the move, so %s stays on its volume.", name)
+	case o.Cluster.Spec.Repair.Paused(o.Now):
+		return fmt.Sprintf("spec.repair pauses clones, so %s stays on its volume for now.", name)
 	}
 	if why := tooFew(o, ordinal); why != "" {
 		return fmt.Sprintf("%s stays on its volume for now. %s", name, why)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -205,6 +206,17 @@ func TestAnInstanceLeavesAClassThatGivesItNoVolume(t *testing.T) {
 	o.Claim(2).Status.Phase, o.Claim(2).Spec.VolumeName = corev1.ClaimBound, "v"
 	if counted(o, 2) == "" {
 		t.Error("nobody knows what is on its volume")
+	}
+}
+
+func TestAnInstanceStaysOnItsVolumeWhileRepairsArePaused(t *testing.T) {
+	o := asked(observedtest.All(approve, out("shop-2")))
+	if why := returns(o, 2); why != "" {
+		t.Fatal(why)
+	}
+	o.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: observed.TimeOf(o.Now.Add(-time.Minute)), PausedUntil: observed.TimeOf(o.Now.Add(time.Minute))}
+	if (&Steps{}).Continue(t.Context(), o); o.Cluster.Status.StorageMove.Current != nil {
+		t.Errorf("%+v", o.Cluster.Status.StorageMove.Current)
 	}
 }
 

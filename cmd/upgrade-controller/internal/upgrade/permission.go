@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -118,15 +119,16 @@ func awaitPermission(_ context.Context, o *observed) flow.Outcome {
 	return flow.Poll(permissionPause, v1alpha1.ReasonAwaitingWindow, "The check has found no obstacle, and nothing is stopped yet. "+wait)
 }
 
-// withdrawQueued has an automatic upgrade request the volumes no longer once its policy wouldn't let it: whoever works on the cluster first
-// may need longer than the window lasts. Once the cluster is being stopped, the upgrade continues.
+// withdrawQueued has an automatic upgrade request the volumes no longer once its policy wouldn't let it, or a person has paused the cluster: whoever
+// works on the cluster first may need longer than the window lasts. Once the cluster is being stopped, the upgrade continues.
 func withdrawQueued(_ context.Context, o *observed) flow.Outcome {
 	response := o.lock().Response()
 	if !o.upgrade.Spec.Automatic || response == nil || response.State != v1alpha1.VolumeLockQueued || response.StoppingSince != nil {
 		return flow.Next
 	}
-	wait, _ := majorupdate.Facts{Cluster: o.cluster, Now: o.now}.Wait()
-	if wait == "" {
+	facts := majorupdate.Facts{Cluster: o.cluster, Now: o.now}
+	wait, _ := facts.Wait()
+	if wait = cmp.Or(wait, facts.Paused()); wait == "" {
 		outcome := o.lock().Await()
 		return flow.Poll(permissionPause, outcome.Reason, outcome.Message) // nothing tells of the end of a window
 	}

@@ -323,3 +323,28 @@ func TestTheJobsRunWhereTheClusterDoes(t *testing.T) {
 		}
 	}
 }
+
+// Whoever pauses a cluster looks at it, and must not find it stopped because its turn has come.
+func TestAQueuedAutomaticUpgradeGivesWayToAPause(t *testing.T) {
+	inAnHour, before := &metav1.Time{Time: noon.Add(time.Hour)}, &metav1.Time{Time: noon.Add(-time.Hour)}
+	for name, c := range map[string]struct {
+		change   func(*v1alpha1.PostgresClusterSpec)
+		requests bool
+	}{
+		"nobody has paused it": {func(*v1alpha1.PostgresClusterSpec) {}, true},
+		"failover is paused":   {func(s *v1alpha1.PostgresClusterSpec) { s.Failover = &v1alpha1.Failover{PausedUntil: inAnHour} }, false},
+		"repairs are paused": {func(s *v1alpha1.PostgresClusterSpec) {
+			s.Repair = &v1alpha1.Repair{PausedFrom: before, PausedUntil: inAnHour}
+		}, false},
+		"it is to hibernate": {func(s *v1alpha1.PostgresClusterSpec) { s.Hibernate = true }, false},
+	} {
+		o := ready()
+		queued(o)
+		o.cluster.Spec.Updates.NotBefore = nil
+		c.change(&o.cluster.Spec)
+		outcome := withdrawQueued(t.Context(), o)
+		if requests := o.upgrade.Status.VolumeLockRequest != nil; requests != c.requests || outcome.Finished() {
+			t.Errorf("%s: requests the volumes: %v, %+v", name, requests, outcome)
+		}
+	}
+}
