@@ -215,6 +215,9 @@ func (f *follower) compareAgain(ctx context.Context) error {
 	return err
 }
 
+// notOfIdentity: the sequence of an identity column comes with its table, or stays with it.
+const notOfIdentity = ` AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i WHERE i.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND i.objid = c.oid AND i.deptype = 'i' AND c.relkind = 'S')`
+
 // notOfExtension: what an extension has comes with it.
 const notOfExtension = ` AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND e.objid = c.oid AND e.deptype = 'e')`
 
@@ -223,7 +226,7 @@ func readRelations(ctx context.Context, conn *pgx.Conn) (relations, error) {
 		coalesce(string_agg(pg_catalog.quote_ident(a.attname) || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attname), '')
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind <> 'S'
-		WHERE c.relkind IN ('r', 'p', 'S') AND `+outside+notOfExtension+` GROUP BY 1`)
+		WHERE c.relkind IN ('r', 'p', 'S') AND `+outside+notOfExtension+notOfIdentity+` GROUP BY 1`)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ CREATE TABLE sales.parts (id serial, at date NOT NULL, PRIMARY KEY (id, at)) PAR
 CREATE TABLE sales.parts_1 PARTITION OF sales.parts FOR VALUES FROM ('2020-01-01') TO ('2030-01-01');
 CREATE TABLE "Odd" ("A ""b" text);
 ALTER TABLE "Odd" REPLICA IDENTITY FULL;
-CREATE TABLE scratch (n int);
+CREATE TABLE scratch (n int GENERATED ALWAYS AS IDENTITY);
 CREATE TABLE log (n int);
 CREATE SCHEMA stale CREATE TABLE old (n int);
 INSERT INTO sales.numbers (n, note) SELECT -g, repeat('x', 100) FROM generate_series(1, 5000) g;
