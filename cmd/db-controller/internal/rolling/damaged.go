@@ -33,7 +33,7 @@ func AdmitDamaged(_ context.Context, o *observed.Cluster) flow.Outcome {
 	message := damagedMessage(instance)
 	o.Cluster.Status.AutomaticReinit = &v1alpha1.AutomaticReinitStatus{
 		ReinitStatus: v1alpha1.ReinitStatus{Token: fmt.Sprintf(damageToken, o.Now.Unix()), Instance: instance, State: v1alpha1.ReinitRunning, Message: message},
-		Evidence:     observed.Bounded(evidence, 512), StartedAt: *observed.TimeOf(o.Now),
+		Evidence:     observed.Bounded(evidence, 512), StartedAt: *observed.TimeOf(o.Now), Earlier: earlierClones(o),
 	}
 	return flow.Save(v1alpha1.ReasonCloning, message)
 }
@@ -83,16 +83,39 @@ func tooSoon(o *observed.Cluster, instance string) string {
 	if last == nil {
 		return ""
 	}
-	ago, at := o.Now.Sub(last.StartedAt.Time), last.StartedAt.UTC().Format(time.RFC3339)
-	switch same := last.Instance == instance && ago < damageAgain; {
-	case same && last.State == v1alpha1.ReinitDone:
-		return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", at)
-	case same && last.State == v1alpha1.ReinitFailed:
-		return fmt.Sprintf("The clone of %s failed: %s", at, last.Message)
-	case ago < damagePause:
-		return fmt.Sprintf("A clone of %s was decided at %s, and at most one replica a day is cloned automatically.", last.Instance, at)
+	for _, clone := range earlierClones(o) {
+		at := clone.StartedAt.UTC().Format(time.RFC3339)
+		switch {
+		case clone.Instance != instance:
+		case clone.State == v1alpha1.ReinitDone:
+			return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", at)
+		default:
+			return fmt.Sprintf("The clone of %s failed: %s", at, clone.Message)
+		}
+	}
+	if o.Now.Sub(last.StartedAt.Time) < damagePause {
+		return fmt.Sprintf("A clone of %s was decided at %s, and at most one replica a day is cloned automatically.",
+			last.Instance, last.StartedAt.UTC().Format(time.RFC3339))
 	}
 	return ""
+}
+
+// earlierClones are those of the last seven days that were done or failed, the last one of each instance.
+func earlierClones(o *observed.Cluster) (clones []v1alpha1.EarlierReinit) {
+	last := o.Cluster.Status.AutomaticReinit
+	if last == nil {
+		return nil
+	}
+	all := append(slices.Clone(last.Earlier), v1alpha1.EarlierReinit{Instance: last.Instance, StartedAt: last.StartedAt, State: last.State, Message: last.Message})
+	for _, clone := range all {
+		ended := clone.State == v1alpha1.ReinitDone || clone.State == v1alpha1.ReinitFailed
+		if !ended || o.Now.Sub(clone.StartedAt.Time) >= damageAgain {
+			continue
+		}
+		clones = slices.DeleteFunc(clones, func(c v1alpha1.EarlierReinit) bool { return c.Instance == clone.Instance })
+		clones = append(clones, clone)
+	}
+	return clones
 }
 
 // unfitForClone says why the cluster is in no state to have a damaged replica cloned by itself; empty: it is. This is asked when the clone is

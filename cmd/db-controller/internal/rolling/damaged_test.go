@@ -45,6 +45,17 @@ func ended(instance string, ago time.Duration, state v1alpha1.ReinitState) func(
 	}
 }
 
+// again another instance was cloned by itself after that, so long ago.
+func again(instance string, ago time.Duration, state v1alpha1.ReinitState) func(*observed.Cluster) {
+	return func(o *observed.Cluster) {
+		then := *o
+		then.Now = o.Now.Add(-ago)
+		earlier := earlierClones(&then)
+		ended(instance, ago, state)(o)
+		o.Cluster.Status.AutomaticReinit.Earlier = earlier
+	}
+}
+
 // delays what an instance replays.
 func delays(instance string) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
@@ -84,9 +95,15 @@ func TestWhichDamagedReplicaIsClonedByItself(t *testing.T) {
 		"an hour after its agent did not respond":  {observedtest.All(damages("shop-1"), ended("shop-1", time.Hour, v1alpha1.ReinitRefused)), "shop-1", "one replica a day"},
 		"an hour after another one":                {observedtest.All(damages("shop-1"), cloned("shop-2", time.Hour)), "shop-1", "one replica a day"},
 		"a day after another one":                  {observedtest.All(damages("shop-1"), cloned("shop-2", 25*time.Hour)), "shop-1", ""},
-		"two days after itself":                    {observedtest.All(damages("shop-1"), cloned("shop-1", 48*time.Hour)), "shop-1", "its disk is not to be trusted"},
-		"a week after itself":                      {observedtest.All(damages("shop-1"), cloned("shop-1", 8*24*time.Hour)), "shop-1", ""},
-		"during a backup":                          {observedtest.All(damages("shop-1"), func(o *observed.Cluster) { o.BackingUp = "nightly-x" }), "shop-1", "Pod nightly-x takes a backup."},
+		"three days after itself, and one after another one": {observedtest.All(damages("shop-1"), cloned("shop-1", 72*time.Hour), again("shop-2", 25*time.Hour, v1alpha1.ReinitDone)),
+			"shop-1", "its disk is not to be trusted"},
+		"three days after itself, and one after another one that was refused": {observedtest.All(damages("shop-1"), ended("shop-1", 72*time.Hour, v1alpha1.ReinitFailed),
+			again("shop-2", 25*time.Hour, v1alpha1.ReinitRefused)), "shop-1", "failed: No room."},
+		"eight days after itself, and one after another one": {observedtest.All(damages("shop-1"), cloned("shop-1", 8*24*time.Hour), again("shop-2", 25*time.Hour, v1alpha1.ReinitDone)),
+			"shop-1", ""},
+		"two days after itself": {observedtest.All(damages("shop-1"), cloned("shop-1", 48*time.Hour)), "shop-1", "its disk is not to be trusted"},
+		"a week after itself":   {observedtest.All(damages("shop-1"), cloned("shop-1", 8*24*time.Hour)), "shop-1", ""},
+		"during a backup":       {observedtest.All(damages("shop-1"), func(o *observed.Cluster) { o.BackingUp = "nightly-x" }), "shop-1", "Pod nightly-x takes a backup."},
 		"while another one is cloned": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			o.Cluster.Status.Reinit = &v1alpha1.ReinitStatus{Token: "z", Instance: "shop-2", State: v1alpha1.ReinitRunning}
 		}), "shop-1", "shop-2 is being cloned again."},
