@@ -52,11 +52,12 @@ type FailoverDrillScheduleSpec struct {
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Suspend begins no round and creates no FailoverDrill while it is true. Those that run continue.
+	// Suspend begins no round and creates no FailoverDrill while it is true. Those that run continue. The remaining clusters of the round are
+	// Skipped, also when it is false again.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// StartingDeadlineSeconds is how late a round may begin, after an outage of the drill-controller. One that would be later counts as
-	// missed. The default is 600: a fault that is hours late hits people who do not expect it.
+	// StartingDeadlineSeconds is how late a round may begin, after an outage of the drill-controller, and how long after a FailoverDrill the next
+	// one of the round may begin. A round that would be later counts as missed, and clusters that would be are Skipped. The default is 600: a fault that is hours late hits people who do not expect it.
 	// +optional
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:XValidation:rule="self >= 60",message="spec.startingDeadlineSeconds is so short that a restart of the controller would miss rounds: use 60 or more"
@@ -156,6 +157,9 @@ type DrilledCluster struct {
 	// Result is the reason with which that ended, such as Completed or LimitExceeded; Skipped: none was created; empty: it has not ended.
 	// +optional
 	Result string `json:"result,omitempty"`
+	// CompletedAt is when its FailoverDrill had ended.
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
 // Reasons of the condition Ready of a FailoverDrillSchedule, beside those of other kinds.

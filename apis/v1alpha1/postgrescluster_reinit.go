@@ -45,6 +45,25 @@ type AutomaticReinitStatus struct {
 	StartedAt metav1.Time `json:"startedAt"`
 	// Evidence of the damage.
 	Evidence string `json:"evidence"`
+	// Earlier clones of the seven days before it that were done or failed: the last one of each instance.
+	// +listType=map
+	// +listMapKey=instance
+	// +kubebuilder:validation:MaxItems=9
+	// +optional
+	Earlier []EarlierReinit `json:"earlier,omitempty"`
+}
+
+// EarlierReinit is a clone of a replica with damaged data that was decided before the last one.
+type EarlierReinit struct {
+	// Instance that was cloned again.
+	Instance string `json:"instance"`
+	// StartedAt is when it was decided.
+	StartedAt metav1.Time `json:"startedAt"`
+	// State in which it ended.
+	State ReinitState `json:"state"`
+	// Message for a person.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Cloning is the instance that is being cloned again; empty: there is none.

@@ -41,9 +41,9 @@ func takeResults(_ context.Context, o *observed) flow.Outcome {
 		drill := o.drills[c.FailoverDrill]
 		switch {
 		case drill == nil:
-			c.Result = resultDeleted
+			c.Result, c.CompletedAt = resultDeleted, &metav1.Time{Time: o.now}
 		case drill.Status.CompletedAt != nil:
-			c.Result = resultOf(drill)
+			c.Result, c.CompletedAt = resultOf(drill), drill.Status.CompletedAt
 		}
 	}
 	return flow.Next
@@ -64,12 +64,16 @@ func validate(_ context.Context, o *observed) flow.Outcome {
 	return flow.Stop(v1alpha1.ReasonInvalidSchedule, o.invalid.Error()+".")
 }
 
-// suspend forgets the planned time, so that what would have come due meanwhile is not made up for.
+// suspend forgets the planned time and what is left of the round, so that what would have come due meanwhile is not made up for.
 func suspend(_ context.Context, o *observed) flow.Outcome {
 	if !o.schedule.Spec.Suspend {
 		return flow.Next
 	}
 	o.schedule.Status.NextScheduleTime = nil
+	if round := o.schedule.Status.Round; round != nil && round.CompletedAt == nil {
+		skipRest(round)
+		o.complete()
+	}
 	return flow.Stop(v1alpha1.ReasonSuspended, "No FailoverDrill is created while spec.suspend is true.")
 }
 
@@ -147,12 +151,8 @@ func (r *Reconciler) create(ctx context.Context, o *observed) flow.Outcome {
 	if round == nil || round.CompletedAt != nil {
 		return flow.Next
 	}
-	if failed := o.failed(); failed != nil {
-		for i := range round.Clusters {
-			if round.Clusters[i].FailoverDrill == "" {
-				round.Clusters[i].Result = resultSkipped
-			}
-		}
+	if o.failed() != nil || o.late() {
+		skipRest(round)
 	}
 	running, next := o.progress()
 	if next == nil || running >= int(max(o.schedule.Spec.MaxConcurrent, 1)) {
@@ -174,6 +174,38 @@ func (r *Reconciler) create(ctx context.Context, o *observed) flow.Outcome {
 	}
 	next.FailoverDrill = drill.Name
 	return flow.Save(v1alpha1.ReasonRoundRunning, fmt.Sprintf("FailoverDrill %s was created.", drill.Name))
+}
+
+// skipRest has no drill created for the clusters of a round that have none yet.
+func skipRest(round *v1alpha1.FailoverDrillRound) {
+	for i := range round.Clusters {
+		if c := &round.Clusters[i]; c.FailoverDrill == "" && c.Result == "" {
+			c.Result = resultSkipped
+		}
+	}
+}
+
+// late: nothing was done for the round for so long that the rest of it would come as a surprise.
+func (o *observed) late() bool {
+	round := o.schedule.Status.Round
+	last := round.Due.Time
+	for _, c := range round.Clusters {
+		switch {
+		case c.FailoverDrill != "" && c.Result == "":
+			return false
+		case c.CompletedAt != nil && c.CompletedAt.After(last):
+			last = c.CompletedAt.Time
+		}
+	}
+	return o.now.Sub(last) > time.Duration(o.schedule.Spec.StartingDeadlineSeconds)*time.Second
+}
+
+// complete ends the round once nothing is left of it.
+func (o *observed) complete() {
+	round := o.schedule.Status.Round
+	if running, next := o.progress(); running == 0 && next == nil && round.CompletedAt == nil {
+		round.CompletedAt = &metav1.Time{Time: o.now}
+	}
 }
 
 // progress is how many drills run, and the next cluster that has none; nil: there is none.
@@ -214,9 +246,7 @@ func conclude(_ context.Context, o *observed) flow.Outcome {
 	if running > 0 || next != nil {
 		return flow.Wait(v1alpha1.ReasonRoundRunning, fmt.Sprintf("%d of %d clusters of the round of %s are done.", o.done(), len(round.Clusters), o.in(round.Due.Time)))
 	}
-	if round.CompletedAt == nil {
-		round.CompletedAt = &metav1.Time{Time: o.now}
-	}
+	o.complete()
 	following := ""
 	if status.NextScheduleTime != nil {
 		following = " The next one is due at " + o.in(status.NextScheduleTime.Time) + "."
@@ -232,7 +262,8 @@ func conclude(_ context.Context, o *observed) flow.Outcome {
 	if status.NextScheduleTime == nil {
 		reason = v1alpha1.ReasonRoundCompleted
 	}
-	return flow.Wait(reason, fmt.Sprintf("The round of %s has ended: %d of %d clusters were drilled within their limits.%s", o.in(round.Due.Time), o.well(), len(round.Clusters), following))
+	return flow.Wait(reason, fmt.Sprintf("The round of %s has ended: %d of %d clusters were drilled within their limits.%s%s",
+		o.in(round.Due.Time), o.well(), len(round.Clusters), o.skipped(), following))
 }
 
 func (o *observed) done() int {
@@ -241,6 +272,16 @@ func (o *observed) done() int {
 
 func (o *observed) well() int {
 	return o.count(func(c v1alpha1.DrilledCluster) bool { return c.Result == v1alpha1.ReasonCompleted })
+}
+
+// skipped says how many clusters were left out, and why; empty: none.
+func (o *observed) skipped() string {
+	n := o.count(func(c v1alpha1.DrilledCluster) bool { return c.Result == resultSkipped })
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %d were skipped, because the schedule was suspended, or nothing was done for longer than spec.startingDeadlineSeconds (%d).",
+		n, o.schedule.Spec.StartingDeadlineSeconds)
 }
 
 func (o *observed) count(counts func(v1alpha1.DrilledCluster) bool) (n int) {

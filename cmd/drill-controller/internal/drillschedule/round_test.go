@@ -117,6 +117,54 @@ func TestARoundGoesThroughItsClustersAndEndsWithTheFirstThatFails(t *testing.T) 
 	}
 }
 
+// What was not done at the time that was announced is not made up for at another.
+func TestTheRestOfARoundIsSkippedOnceItsTimeHasPassed(t *testing.T) {
+	ended := func(result string, after time.Duration) func(*observed) {
+		return func(o *observed) {
+			o.schedule.Status.Round.Clusters[0].Result, o.schedule.Status.Round.Clusters[0].CompletedAt = result, at(after)
+		}
+	}
+	now := func(after time.Duration) func(*observed) { return func(o *observed) { o.now = noon.Add(after) } }
+	for name, c := range map[string]struct {
+		change  []func(*observed)
+		suspend bool
+		skipped int
+		ended   bool
+	}{
+		"it is suspended before the second":     {[]func(*observed){round("Completed", "", "")}, true, 2, true},
+		"it is suspended while the first runs":  {[]func(*observed){round("…", "", "")}, true, 2, false},
+		"the controller was away for an hour":   {[]func(*observed){round("", "", ""), ended("Completed", time.Minute), now(time.Hour)}, false, 2, true},
+		"and before the first":                  {[]func(*observed){round("", "", ""), now(time.Hour)}, false, 3, true},
+		"the first took an hour, and has ended": {[]func(*observed){round("", "", ""), ended("Completed", time.Hour), now(time.Hour + time.Minute)}, false, 0, false},
+		"the first has run for an hour":         {[]func(*observed){round("…", "", ""), now(time.Hour)}, false, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := daily(c.change...)
+			if c.suspend {
+				o.schedule.Spec.Suspend = true
+				if outcome := suspend(t.Context(), o); outcome.Reason != v1alpha1.ReasonSuspended {
+					t.Fatalf("%+v", outcome)
+				}
+				o.schedule.Spec.Suspend = false
+			} else if late := o.late(); late != (c.skipped > 0) {
+				t.Fatalf("late: %v", late)
+			}
+			if c.skipped > 0 {
+				if outcome := (&Reconciler{}).create(t.Context(), o); !outcome.Finished() { // it has nothing to create with
+					t.Fatalf("%+v", outcome)
+				}
+				if outcome := conclude(t.Context(), o); strings.Contains(outcome.Message, "skipped") != c.ended {
+					t.Errorf("%+v", outcome)
+				}
+			}
+			skipped := o.count(func(c v1alpha1.DrilledCluster) bool { return c.Result == resultSkipped })
+			if skipped != c.skipped || (o.schedule.Status.Round.CompletedAt != nil) != c.ended {
+				t.Errorf("%+v", o.schedule.Status.Round)
+			}
+		})
+	}
+}
+
 func TestTheNameOfADrillFitsWithTheLongestNameOfASchedule(t *testing.T) {
 	name := drillName(strings.Repeat("s", 28), noon, strings.Repeat("c", 253))
 	if len(name) > 48 || !strings.Contains(name, "s-2603031200-") {
