@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
@@ -144,6 +145,102 @@ func TestThereIsABackupLeftWhenAPersonDeletesTheBackupOfTheNewestWhileRetentionD
 	}
 	if moments < 10 || waited == 0 {
 		t.Errorf("only %d moments were tried, at %d of which retention noticed it", moments, waited)
+	}
+}
+
+// A backup without a Backup is held by creating one for it, which may be at any moment until retention has looked for the last time: that is
+// once nobody else can delete anything.
+func TestABackupStaysThatIsHeldWhileRetentionLooks(t *testing.T) {
+	keepsOne := v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}}
+	filled := newBucket(t, keepsOne)
+	filled.fill("7-g1", 4, 6)
+	for name, objects := range map[string][]string{"none has a Backup": nil, "each has a Backup": {"b4", "b6"}} {
+		moments, waited := 0, 0
+		for number := 1; number == 1 || moments >= number; number++ {
+			moments = 0
+			b := newBucket(t, keepsOne)
+			b.repo.Spec.Catalogue = v1alpha1.CatalogueOff
+			b.copyOf(filled)
+			for _, id := range objects {
+				b.must(b.api.Create(t.Context(), b.object(id)))
+			}
+			locked, looked := 0, 0 // at which moments
+			var mu sync.Mutex      // calls may be made in parallel
+			beside := fault.New(b, fault.Plan{Before: func(call fault.Call) error {
+				mu.Lock()
+				defer mu.Unlock()
+				moments++
+				if call.Op == "put" && strings.HasPrefix(call.Key, "deletions/") {
+					locked = moments
+				}
+				if moments != number {
+					return nil
+				}
+				held := b.object("b4")
+				held.Name, held.Spec.Hold, held.Status = "held", true, v1alpha1.BackupStatus{}
+				held.Spec.Found = &v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "b4"}
+				return b.api.Create(t.Context(), held)
+			}})
+			pruner := b.pruner()
+			pruner.Live = interceptor.NewClient(b.api, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, backups := list.(*v1alpha1.BackupList); backups && b.backups("7-g1") == "b4 b6" && (objects == nil || !b.going("b4")) {
+					looked = moments
+				}
+				return c.List(ctx, list, opts...)
+			}})
+			pruner.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+				return beside, nil
+			}
+			result := pruner.Run(t.Context(), b.repo, "")
+			b.must(result.Err)
+			stays := b.backups("7-g1") == "b4 b6" && (objects == nil || !b.going("b4"))
+			if number <= looked && !stays || looked <= locked {
+				t.Errorf("%s: b4 stays: %t; it was held before call %d, the lineage was locked by call %d, and Backups were listed after call %d: %s",
+					name, stays, number, locked, looked, result.message())
+			}
+			if strings.Contains(result.message(), "because backup b4 is held now") {
+				waited++
+			}
+		}
+		if moments < 5 || waited == 0 {
+			t.Errorf("%s: only %d moments were tried, at %d of which retention noticed it", name, moments, waited)
+		}
+	}
+}
+
+// Who marks a Backup may die before it is deleted, or not be let delete it. Its deletionPolicy counts again then.
+func TestAMarkOfRetentionEndsWithTheDeletionThatItWasFor(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 4, 6)
+	for _, id := range []string{"b4", "b6"} {
+		object := b.object(id)
+		object.Spec.DeletionPolicy = v1alpha1.BackupRetain
+		b.must(b.api.Create(t.Context(), object))
+	}
+	pruner := b.pruner()
+	refusing := interceptor.NewClient(b.api, interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+		return errors.New("a policy refuses it")
+	}})
+	pruner.Client = refusing
+	if result := pruner.Run(t.Context(), b.repo, ""); result.Err == nil || !strings.Contains(result.Err.Error(), "a policy refuses it") {
+		t.Fatalf("%v", result.Err)
+	}
+	marked := func() bool {
+		object := b.object("b4")
+		b.must(b.api.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		return object.Annotations[v1alpha1.AnnotationExpired] != ""
+	}
+	if marked() {
+		t.Error("the mark stays although the deletion was refused")
+	}
+	object := b.object("b4")
+	b.must(b.api.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	object.Annotations = map[string]string{v1alpha1.AnnotationExpired: "minio"} // by one who died then
+	b.must(b.api.Update(t.Context(), object))
+	b.repo.Spec.Retention.KeepLast = ptr.To[int32](2)
+	b.run()
+	if marked() || b.going("b4") {
+		t.Errorf("marked %t, deleted %t, although a rule keeps it", marked(), b.going("b4"))
 	}
 }
 

@@ -3,10 +3,10 @@ package pruning
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -38,6 +38,16 @@ func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepo
 	}
 	writers, err := ownership.Look(ctx, reader, repo, owned...)
 	return &facts{backups: backups.Items, writers: writers, repo: repo.Name}, err
+}
+
+// heldNow says whether a backup is held by now, also by a Backup that was created since the facts were gathered.
+func (f *facts) heldNow(ctx context.Context, reader client.Reader, namespace, lineage, id string) (bool, error) {
+	backups := &v1alpha1.BackupList{}
+	if err := reader.List(ctx, backups, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("list Backups: %w", err)
+	}
+	now := &facts{backups: backups.Items, writers: f.writers, repo: f.repo}
+	return slices.ContainsFunc(now.objects(lineage, id), func(b *v1alpha1.Backup) bool { return b.Spec.Hold }), nil
 }
 
 // owner says whose a lineage is, and in a sentence why nothing is removed from it, if it may be somebody else's.
@@ -91,10 +101,9 @@ func repositoryOf(b *v1alpha1.Backup) string {
 	return b.Spec.Found.Repository
 }
 
-// damaged says that a check has found the backup's data wrong.
+// damaged says that the backup's data was wrong when it was last read. Another verification that is under way or failed has another reason.
 func damaged(b *v1alpha1.Backup) bool {
-	verified := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionVerified)
-	return verified != nil && verified.Status == metav1.ConditionFalse && verified.Reason == v1alpha1.ReasonDataCorrupt
+	return meta.IsStatusConditionFalse(b.Status.Conditions, v1alpha1.ConditionVerified)
 }
 
 // goes says that the backup's data is being deleted, or will be once the Backup is let go: it can't be counted on when others are removed.

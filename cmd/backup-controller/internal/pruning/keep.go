@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -318,6 +317,14 @@ func (r *run) removeBackups(ctx context.Context, lineage string, plan retention.
 			r.waitForNext(lineage, gone)
 			return false, nil
 		}
+		held, err := r.facts.heldNow(ctx, r.Live, r.repo.Namespace, lineage, b.ID)
+		if err != nil {
+			return false, err
+		}
+		if held {
+			r.waitFor("Nothing more is removed from lineage %s by this run, because backup %s is held now.", lineage, b.ID)
+			return false, nil
+		}
 		waits, err := r.removeBackup(ctx, lineage, b.ID)
 		if err != nil {
 			return false, err
@@ -363,31 +370,4 @@ func (r *run) removeBackup(ctx context.Context, lineage, id string) (waits bool,
 	r.result.removed.directly = true
 	log.FromContext(ctx).Info("Removed a backup that no rule keeps", "repository", r.repo.Name, "lineage", lineage, "backup", id)
 	return false, nil
-}
-
-// expire marks the Backup, so that its data goes whatever its deletionPolicy says, and deletes it.
-func (r *run) expire(ctx context.Context, object *v1alpha1.Backup) error {
-	if !object.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	marked := object.DeepCopy()
-	if marked.Annotations == nil {
-		marked.Annotations = map[string]string{}
-	}
-	marked.Annotations[v1alpha1.AnnotationExpired] = r.repo.Name
-	// With the lock, so that a hold that comes now is seen.
-	err := r.Client.Patch(ctx, marked, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
-	if err == nil {
-		err = r.Client.Delete(ctx, marked, client.Preconditions{UID: &marked.UID, ResourceVersion: &marked.ResourceVersion})
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the next run sees what became of it
-	}
-	if err != nil {
-		return fmt.Errorf("delete Backup %s: %w", object.Name, err)
-	}
-	r.result.removed.backups++
-	r.Events.Eventf(marked, r.repo, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Retention", "No rule in spec.retention of BackupRepository %s keeps this backup.", r.repo.Name)
-	log.FromContext(ctx).Info("Deleted a Backup that no rule keeps", "repository", r.repo.Name, "backup", object.Name)
-	return nil
 }

@@ -143,6 +143,9 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.look(ctx); err != nil {
 		return err
 	}
+	if err := r.unmarkAll(ctx); err != nil {
+		return err
+	}
 	if err := r.catalogue(ctx); err != nil {
 		return err
 	}

@@ -120,6 +120,27 @@ func TestWhatABucketKeepsIsSaid(t *testing.T) {
 	}
 }
 
+// TestADamagedBackupIsNoneWhateverIsDoneAboutIt: another verification has another reason, and may take hours or fail.
+func TestADamagedBackupIsNoneWhateverIsDoneAboutIt(t *testing.T) {
+	for _, test := range []struct {
+		status  metav1.ConditionStatus
+		reason  string
+		damaged bool
+	}{
+		{metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, true},
+		{metav1.ConditionFalse, v1alpha1.ReasonVerifying, true},
+		{metav1.ConditionFalse, v1alpha1.ReasonJobFailed, true},
+		{metav1.ConditionUnknown, v1alpha1.ReasonVerifying, false},
+		{metav1.ConditionTrue, v1alpha1.ReasonVerifying, false},
+	} {
+		b := &v1alpha1.Backup{}
+		b.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionVerified, Status: test.status, Reason: test.reason}}
+		if damaged(b) != test.damaged {
+			t.Errorf("%+v: %t", test, !test.damaged)
+		}
+	}
+}
+
 // TestABackupThatIsBeingDeletedKeepsNoOtherFromStaying: its deletion may wait for days, and it is not the last copy then.
 func TestABackupThatIsBeingDeletedKeepsNoOtherFromStaying(t *testing.T) {
 	for name, test := range map[string]struct {
