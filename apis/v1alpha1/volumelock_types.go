@@ -56,6 +56,9 @@ type PreviousData struct {
 	// only.
 	// +optional
 	Archived bool `json:"archived,omitempty"`
+	// Repository is the BackupRepository to which its WAL was archived when it ended.
+	// +optional
+	Repository string `json:"repository,omitempty"`
 }
 
 // Failure is why the work on a cluster is given up.

@@ -52,11 +52,13 @@ func Release(cluster *v1alpha1.PostgresCluster, requests []v1alpha1.ReleaseReque
 	return released[max(0, len(released)-rememberedReleases):]
 }
 
-// Restorable reports whether a backup of a lineage has succeeded and stays, so that it is another way back than a volume.
-func Restorable(lineage string, backups []v1alpha1.Backup) bool {
+// Restorable reports whether a backup of a lineage has succeeded and stays, so that it is another way back than a volume. With a repository, it has
+// to be there: WAL in one repository can't be replayed on a backup in another.
+func Restorable(lineage, repository string, backups []v1alpha1.Backup) bool {
 	return slices.ContainsFunc(backups, func(b v1alpha1.Backup) bool {
-		return b.DeletionTimestamp.IsZero() && b.Status.Plan != nil && lineage != "" && b.Status.Plan.Lineage == lineage &&
-			meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionSucceeded)
+		plan, conditions := b.Status.Plan, b.Status.Conditions
+		return b.DeletionTimestamp.IsZero() && plan != nil && lineage != "" && plan.Lineage == lineage && (repository == "" || plan.Repository == repository) &&
+			meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionSucceeded) && !meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionVerified)
 	})
 }
 

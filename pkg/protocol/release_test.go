@@ -75,12 +75,15 @@ func TestPreviousDataThatMayBeWantedBackIsNotReleased(t *testing.T) {
 func TestABackupIsAWayBackOnceItHasSucceededAndAsLongAsItStays(t *testing.T) {
 	of := func(lineage string, status metav1.ConditionStatus) v1alpha1.Backup {
 		return v1alpha1.Backup{Status: v1alpha1.BackupStatus{
-			Plan: &v1alpha1.BackupPlan{Lineage: lineage}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: status}},
+			Plan: &v1alpha1.BackupPlan{Repository: "minio", Lineage: lineage}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: status}},
 		}}
 	}
 	deleted := of("7-g1", metav1.ConditionTrue)
 	deleted.DeletionTimestamp = &metav1.Time{}
 	deleted.DeletionTimestamp.Time = deleted.DeletionTimestamp.AddDate(1, 0, 0)
+	elsewhere, damaged := of("7-g1", metav1.ConditionTrue), of("7-g1", metav1.ConditionTrue)
+	elsewhere.Status.Plan.Repository = "other"
+	damaged.Status.Conditions = append(damaged.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionVerified, Status: metav1.ConditionFalse})
 	for name, c := range map[string]struct {
 		backup v1alpha1.Backup
 		want   bool
@@ -90,12 +93,17 @@ func TestABackupIsAWayBackOnceItHasSucceededAndAsLongAsItStays(t *testing.T) {
 		"of other data":     {of("7-g0", metav1.ConditionTrue), false},
 		"it is not planned": {v1alpha1.Backup{}, false},
 		"it is deleted":     {deleted, false},
+		"it is elsewhere":   {elsewhere, false},
+		"it is damaged":     {damaged, false},
 	} {
-		if got := Restorable("7-g1", []v1alpha1.Backup{{}, c.backup}); got != c.want {
+		if got := Restorable("7-g1", "minio", []v1alpha1.Backup{{}, c.backup}); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if Restorable("", []v1alpha1.Backup{of("", metav1.ConditionTrue)}) {
+	if !Restorable("7-g1", "", []v1alpha1.Backup{elsewhere}) {
+		t.Error("one in whatever repository doesn't count where none is named")
+	}
+	if Restorable("", "", []v1alpha1.Backup{of("", metav1.ConditionTrue)}) {
 		t.Error("a lineage that isn't known counts")
 	}
 }

@@ -129,6 +129,9 @@ func (l Lock) PinPrevious() flow.Outcome {
 		DataGeneration: now.DataGeneration, Instance: l.Volume().Instance, VolumeUID: l.Volume().UID,
 		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image, Archived: l.Granted() && l.Response().Archived,
 	}
+	if archive := now.Archive; archive != nil {
+		l.Status.Previous.Repository = archive.Repository
+	}
 	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is stopped, and its data generation %s is kept.", l.ClusterName, now.DataGeneration))
 }
 

@@ -119,6 +119,9 @@ func waits(o *observed.Cluster, next int) string {
 	if why := unsettled(o, next); why != "" {
 		return why
 	}
+	if whose := o.PreviousOn[o.Names.Instance(next)]; whose != "" {
+		return fmt.Sprintf("The previous data of %s is on the volume of %s, and would be deleted with it. When you don't need it any more, delete %[1]s.", whose, o.Names.Instance(next))
+	}
 	if next != o.Primary() {
 		return tooFew(o, next)
 	}
@@ -212,6 +215,8 @@ func returns(o *observed.Cluster, ordinal int) string {
 		return fmt.Sprintf("spec.storage.move no longer approves the move, so %s stays on its volume.", name)
 	case o.Cluster.Spec.Repair.Paused(o.Now):
 		return fmt.Sprintf("spec.repair pauses clones, so %s stays on its volume for now.", name)
+	case o.PreviousOn[name] != "":
+		return fmt.Sprintf("The previous data of %s is on the volume of %s, so it stays there.", o.PreviousOn[name], name)
 	}
 	if why := tooFew(o, ordinal); why != "" {
 		return fmt.Sprintf("%s stays on its volume for now. %s", name, why)

@@ -245,8 +245,11 @@ func TestWhatAMoveWaitsFor(t *testing.T) {
 		"a quorum without it":           {sync(1, v1alpha1.DurabilityRequired), ""},
 		"an upgrade":                    {func(o *observed.Cluster) { o.Operation = "Upgrade to-18" }, "Upgrade to-18 has not ended."},
 		"an upgrade that can be undone": {func(o *observed.Cluster) { o.Undoable = "Upgrade to-18" }, "until Upgrade to-18 is confirmed or undone"},
-		"a volume lock":                 {func(o *observed.Cluster) { observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockGranted, "shop-0") }, "Upgrade up"},
-		"a backup":                      {func(o *observed.Cluster) { o.BackingUp = "nightly-x" }, "Pod nightly-x takes a backup."},
+		"previous data that could not be brought back": {func(o *observed.Cluster) { o.PreviousOn = map[string]string{"shop-2": "Restore back"} },
+			"The previous data of Restore back is on the volume of shop-2, and would be deleted with it."},
+		"previous data on another volume": {func(o *observed.Cluster) { o.PreviousOn = map[string]string{"shop-1": "Restore back"} }, ""},
+		"a volume lock":                   {func(o *observed.Cluster) { observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockGranted, "shop-0") }, "Upgrade up"},
+		"a backup":                        {func(o *observed.Cluster) { o.BackingUp = "nightly-x" }, "Pod nightly-x takes a backup."},
 		"a drill": {func(o *observed.Cluster) {
 			o.FailoverDrill = &v1alpha1.FailoverDrill{ObjectMeta: metav1.ObjectMeta{Name: "d"}}
 		}, "FailoverDrill d"},

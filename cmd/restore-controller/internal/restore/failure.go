@@ -88,7 +88,7 @@ func (o *observed) dataFailure() *v1alpha1.Failure {
 // same system identifier.
 func (o *observed) safe() bool {
 	now := o.cluster.Status
-	return o.safety != nil && protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), []v1alpha1.Backup{*o.safety})
+	return o.safety != nil && protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), "", []v1alpha1.Backup{*o.safety})
 }
 
 func (o *observed) safetyBackupFailure() *v1alpha1.Failure {

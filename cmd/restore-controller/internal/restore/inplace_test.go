@@ -258,10 +258,10 @@ func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
 
 func TestThePreviousDataIsPinnedBeforeTheJobStarts(t *testing.T) {
 	o := seenInPlace(grant)
-	o.cluster.Status.VolumeLocks[0].Archived = true
+	o.cluster.Status.VolumeLocks[0].Archived, o.cluster.Status.Archive = true, &v1alpha1.ArchiveStatus{Repository: "minio"}
 	r := &Reconciler{} // without a client: a write would panic
 	got := flow.Run(context.Background(), o, awaitLock, pinPrevious, r.runJob)
-	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17", Archived: true}
+	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17", Archived: true, Repository: "minio"}
 	if got.Kind != flow.KindSave || o.restore.Status.Previous == nil || *o.restore.Status.Previous != want {
 		t.Errorf("%+v, before %+v", got, o.restore.Status.Previous)
 	}
@@ -320,7 +320,7 @@ func TestTheOnlyCopyOfCommitsIsNotGivenUpForLackOfADecision(t *testing.T) {
 		"all is archived": {late, v1alpha1.DecisionConfirm, ""},
 		"its last WAL may not be archived": {func(o *observed) { late(o); unarchived(o) }, "",
 			"shop-1, which was primary last, did not say when it ended that all WAL of the previous data is archived. Set spec.decision to Confirm"},
-		"there is no backup to replay its WAL on": {func(o *observed) { late(o); o.previousRestorable = false }, "", "no Backup of the previous data has succeeded and exists. Set spec.decision to Confirm"},
+		"there is no backup to replay its WAL on": {func(o *observed) { late(o); o.previousRestorable = false }, "", "there is no intact Backup of the previous data. Set spec.decision to Confirm"},
 		"its archive has a hole": {func(o *observed) {
 			late(o)
 			o.previousMissing = missingWAL("7-g0", []v1alpha1.BackupRepository{repositoryOf(v1alpha1.LineageStatus{Name: "7-g1", MissingWAL: "000000010000000000000003"}),

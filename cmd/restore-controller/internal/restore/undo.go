@@ -63,7 +63,11 @@ func (o *observed) onlyCopy() string {
 	case !previous.Archived:
 		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all WAL of the previous data is archived", previous.Instance)
 	case !o.previousRestorable:
-		return "no Backup of the previous data has succeeded and exists"
+		where := ""
+		if previous.Repository != "" {
+			where = " in BackupRepository " + previous.Repository + ", to which its WAL was archived"
+		}
+		return "there is no intact Backup of the previous data" + where
 	case o.previousMissing != "":
 		return o.previousMissing
 	}
@@ -173,9 +177,9 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 		return fmt.Errorf("list Backups: %w", err)
 	}
 	now := o.cluster.Status
-	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
+	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), "", all.Items)
 	lineage := protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration)
-	o.previousRestorable = protocol.Restorable(lineage, all.Items)
+	o.previousRestorable = protocol.Restorable(lineage, previous.Repository, all.Items)
 	repositories := &v1alpha1.BackupRepositoryList{}
 	if err := r.Client.List(ctx, repositories, client.InNamespace(o.restore.Namespace)); err != nil {
 		return fmt.Errorf("list BackupRepositories: %w", err)

@@ -196,7 +196,7 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	}
 	now := o.cluster.Status
 	if now.MajorVersion >= o.upgrade.Spec.Version && now.DataGeneration != o.status().Plan.FromGeneration {
-		o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), all.Items)
+		o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), "", all.Items)
 	}
 	return nil
 }
