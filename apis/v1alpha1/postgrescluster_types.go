@@ -288,7 +288,7 @@ type Resources struct {
 }
 
 // PostgreSQLSpec is the configuration of PostgreSQL.
-// +kubebuilder:validation:XValidation:rule="!has(self.ldapPasswordSecret) || (has(self.hba) && self.hba.exists(r, r.contains('ldapbinddn=')))",message="spec.postgresql.ldapPasswordSecret needs a line of spec.postgresql.hba that searches with it, such as: hostssl all all all ldap ldapserver=ldap.example.com ldapbasedn=dc=example ldapbinddn=cn=reader,dc=example"
+// +kubebuilder:validation:XValidation:rule="!has(self.ldapPasswordSecret) || (has(self.hba) && self.hba.exists(r, r.contains('ldapbinddn=')))",message="spec.postgresql.ldapPasswordSecret needs a line of spec.postgresql.hba that searches with it, such as: hostssl all all all ldap ldapserver=ldap.example.com ldapbasedn=dc=example ldapbinddn=cn=reader"
 type PostgreSQLSpec struct {
 	// Parameters of postgresql.conf. A change of a parameter that needs a restart causes one. Parameters that Howdah sets
 	// itself are refused by name.
@@ -387,6 +387,7 @@ type ParameterValue string
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba must have lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are not allowed"
 // +kubebuilder:validation:XValidation:rule="!self.contains('ldapbindpasswd') && !self.contains('radiussecrets')",message="spec.postgresql.hba can't have ldapbindpasswd or radiussecrets, because rules are also in a ConfigMap, in the history of the spec and in backups: for LDAP, write the password into a Secret, and name that in spec.postgresql.ldapPasswordSecret"
+// +kubebuilder:validation:XValidation:rule="!self.matches('[ \\t]ldap[a-z]+=[^\" \\t]*,')",message="spec.postgresql.hba has a value with a comma, which ends a value in pg_hba.conf: write it in double quotes, such as ldapbasedn=\"dc=example,dc=com\""
 type HBARule string
 
 // IdentLine is one line of pg_ident.conf.

@@ -144,6 +144,9 @@ func hbaMethod(fields []string) (string, error) {
 		if !strings.Contains(option, "=") {
 			return "", fmt.Errorf("%s is not an option of a method: write NAME=VALUE", option)
 		}
+		if name, value, _ := strings.Cut(option, "="); strings.Contains(unquoted(option), ",") {
+			return "", fmt.Errorf("%s has a comma, which ends a value: write %s=%q", option, name, strings.ReplaceAll(value, `"`, ""))
+		}
 	}
 	for _, option := range fields[5:] {
 		name, _, _ := strings.Cut(option, "=")
@@ -152,6 +155,17 @@ func hbaMethod(fields []string) (string, error) {
 		}
 	}
 	return fields[4], nil
+}
+
+// unquoted is what of a field is not within double quotes.
+func unquoted(field string) string {
+	var outside strings.Builder
+	for i, part := range strings.Split(field, `"`) {
+		if i%2 == 0 {
+			outside.WriteString(part)
+		}
+	}
+	return outside.String()
 }
 
 // hbaFields splits a rule at spaces that are not within double quotes.

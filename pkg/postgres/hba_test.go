@@ -41,6 +41,7 @@ func TestAPersonsRuleOverTLSIsAccepted(t *testing.T) {
 		"hostssl all all all scram-sha-256",
 		"hostssl shop,other +readers fd00::/8 cert clientcert=verify-full",
 		`hostssl "my db" app samenet ldap ldapserver=x ldapbinddn="cn=a@b, dc=c"`,
+		`hostssl all app all ldap ldapserver=x ldapbasedn="ou=people,dc=example" ldapsearchattribute=uid`,
 		"hostssl all app .example.com reject",
 	} {
 		if err := CheckHBARule(rule); err != nil {
@@ -57,6 +58,7 @@ func TestARuleThatOpensMoreThanItSaysIsRefused(t *testing.T) {
 		"hostssl a b all cert\nlocal all all trust", "hostssl a b all cert \\", `hostssl "a b all cert`, "hostssl a b all cert # x",
 		"hostssl a b all cert trust", "hostssl a b all gss", "hostssl a b all radius radiusservers=x radiussecrets=s",
 		"hostssl a b all ldap ldapserver=x ldapbinddn=y ldapbindpasswd=s", "hostssl a b all ldap @/run/x=y", "hostssl a b all ldap ldaptls=1,@/run/x",
+		"hostssl a b all ldap ldapserver=x ldapbasedn=ou=people,dc=example", `hostssl a b all ldap ldapserver=x ldapbasedn="ou=people",dc=example`,
 	} {
 		if err := CheckHBARule(rule); !errors.Is(err, ErrHBA) {
 			t.Errorf("%q: %v", rule, err)
