@@ -126,7 +126,7 @@ type PodPort struct {
 	// ContainerPort is its number. Containers of a pod share their ports.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [5432, 8443])",message="5432 and 8443 are the ports of PostgreSQL and of the agent: choose another containerPort"
+	// +kubebuilder:validation:XValidation:rule="!(self in [5432, 8443, 9187])",message="5432 is the port of PostgreSQL, and 8443 and 9187 are those of the agent: choose another containerPort"
 	ContainerPort int32 `json:"containerPort"`
 }
 

@@ -39,7 +39,7 @@ func sidecars(c *v1alpha1.PostgresCluster) {
 		},
 		VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "large", MountPath: "/mnt/large"}},
 		Containers: []v1alpha1.PodContainer{{
-			Name: "metrics", Image: "exporter:1", Ports: []v1alpha1.PodPort{{Name: "metrics", ContainerPort: 9187}},
+			Name: "metrics", Image: "exporter:1", Ports: []v1alpha1.PodPort{{Name: "metrics", ContainerPort: 9188}},
 			VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "login", MountPath: "/mnt/login", ReadOnly: true}},
 		}},
 		InitContainers: []v1alpha1.PodContainer{{Name: "fetch", Image: "fetch:1", VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "scratch", MountPath: "/mnt/scratch"}}}},

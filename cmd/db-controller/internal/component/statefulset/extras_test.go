@@ -39,7 +39,7 @@ func everything() v1alpha1.Pods {
 		},
 		VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "dictionaries", MountPath: "/mnt/dictionaries", ReadOnly: true}},
 		Containers: []v1alpha1.PodContainer{{
-			Name: "metrics", Image: "exporter:1", Args: []string{"--web"}, Ports: []v1alpha1.PodPort{{Name: "metrics", ContainerPort: 9187}},
+			Name: "metrics", Image: "exporter:1", Args: []string{"--web"}, Ports: []v1alpha1.PodPort{{Name: "metrics", ContainerPort: 9188}},
 			Env:          []v1alpha1.EnvVar{{Name: "ME", ValueFrom: &v1alpha1.EnvSource{FieldRef: &v1alpha1.FieldReference{FieldPath: "metadata.name"}}}},
 			Resources:    v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: size}},
 			VolumeMounts: []v1alpha1.PodVolumeMount{{Name: "login", MountPath: "/mnt/login", ReadOnly: true}},
@@ -103,7 +103,7 @@ func TestContainersOfSpecPodsGetNothingOfTheInstances(t *testing.T) {
 	if names := []string{pod.Containers[0].Name, pod.Containers[1].Name}; !slices.Equal(names, []string{"postgres", "metrics"}) {
 		t.Fatalf("containers %v", names)
 	}
-	if c := pod.Containers[1]; c.Image != "exporter:1" || c.Ports[0].ContainerPort != 9187 || c.Env[0].ValueFrom.FieldRef.FieldPath != "metadata.name" ||
+	if c := pod.Containers[1]; c.Image != "exporter:1" || c.Ports[0].ContainerPort != 9188 || c.Env[0].ValueFrom.FieldRef.FieldPath != "metadata.name" ||
 		c.Resources.Limits.Memory().String() != "1Gi" || !slices.Equal(c.Args, []string{"--web"}) {
 		t.Errorf("%+v", c)
 	}
