@@ -9,6 +9,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // runner makes the server be what the election wants. It belongs to the goroutine of loop.
@@ -240,7 +241,11 @@ func (r *runner) lead(ctx context.Context) error {
 		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), StandbySlots: r.memberSlots(),
 		VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
 	}
-	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
+	standby, err := r.wasStandby(ctx)
+	if err != nil {
+		return r.unable(ctx, err)
+	}
+	if standby {
 		return r.live(ctx, r.newServer(replicaMode))
 	}
 	crashed := r.crashed(ctx)
@@ -255,6 +260,20 @@ func (r *runner) lead(ctx context.Context) error {
 	r.crashes.retry()
 	r.conf.replication.Closed = want.Sync.Quorum > 0 && (closed || crashed)
 	return r.live(ctx, r.newServer(primaryMode))
+}
+
+// wasStandby says whether the last server on the adopted copy was a replica, and marks one whose promotion was killed: PostgreSQL removes the
+// signal before it writes the history of the new timeline and records that timeline in pg_control.
+func (r *runner) wasStandby(ctx context.Context) (bool, error) {
+	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
+		return standby, err
+	}
+	control, err := postgres.ReadControlData(ctx, postgres.Exec, r.adopted.binDir, r.adopted.pgdata)
+	if err != nil || control.State != postgres.StateInArchiveRecovery && control.State != postgres.StateShutDownRecovery {
+		return false, err
+	}
+	r.Log.Warn("a promotion was interrupted; starting as a replica to begin another timeline", "copy", r.adopted.generation.ID, "state", control.State)
+	return true, settings.MarkStandby(r.adopted.pgdata)
 }
 
 // unable shows why there is nothing to start, and waits a moment: restarting the pod would not help.
