@@ -151,7 +151,7 @@ func scratchArguments(dataDir string) []string {
 // copySchema dumps roles and schemas of the running cluster into the scratch server. What can't be copied can't be
 // checked by pg_upgrade, which is worth a warning and no more: the upgrade itself checks again before it begins.
 func (w Worker) copySchema(ctx context.Context, task agentapi.UpgradeJob, found programs, oldData string, connect *pgx.ConnConfig) (findings []agentapi.Finding, err error) {
-	stop, err := w.start(ctx, found.oldBin, oldData, "-c fsync=off ")
+	stop, err := w.start(ctx, found.oldBin, oldData, "-c fsync=off -c archive_mode=off ")
 	if err != nil {
 		return nil, err
 	}

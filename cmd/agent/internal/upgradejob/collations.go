@@ -125,7 +125,7 @@ func inEach(ctx context.Context, connect *pgx.ConnConfig, do func(conn *pgx.Conn
 // versionsIn starts the new version's server, and has it create a collation for each locale, whose version it then records. What it
 // can't create is missing.
 func (w Worker) versionsIn(ctx context.Context, found programs, newData string, locales []locale) (versions, missing map[locale]string, err error) {
-	stop, err := w.start(ctx, found.newBin, newData, "-c fsync=off ")
+	stop, err := w.start(ctx, found.newBin, newData, "-c fsync=off -c archive_mode=off ")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -121,7 +121,7 @@ func TestTheCheckNamesWhatTwoImagesSortDifferently(t *testing.T) {
 	if _, err := w.Run(t.Context(), filepath.Join(found.oldBin, "initdb"), scratchArguments(oldData)...); err != nil {
 		t.Fatal(err)
 	}
-	stop, err := w.start(t.Context(), found.oldBin, oldData, "-c fsync=off ")
+	stop, err := w.start(t.Context(), found.oldBin, oldData, "-c fsync=off -c archive_mode=off ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,9 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 }
 
 // durable are options of a server on the old data, which may be the only copy: no setting of ALTER SYSTEM, which has no effect where
-// the agent starts the server, lets pg_control say that it was shut down before everything else is on disk.
-const durable = "-c fsync=on -c full_page_writes=on "
+// the agent starts the server, lets pg_control say that it was shut down before everything else is on disk. WAL that is not archived yet stays
+// until the old version runs again: without archiving, it would be removed at a checkpoint, and an empty command archives nothing.
+const durable = "-c fsync=on -c full_page_writes=on -c archive_mode=on -c archive_command='' -c archive_library='' "
 
 // serverOptions are what a server needs to start on the old data, and the new one to take over what is in it: the data directory has
 // initdb's configuration, not the cluster's. A server with more slots or a lower wal_level than they need refuses to start, some

@@ -96,6 +96,47 @@ func TestOldDataIsOnDiskBeforeItCountsAsShutDown(t *testing.T) {
 	}
 }
 
+// TestOldDataKeepsWALThatIsNotArchived: without archiving, a checkpoint removes it with the notes that it is to be archived, and an archive that
+// the old version continues after a roll back has a hole.
+func TestOldDataKeepsWALThatIsNotArchived(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{
+			"archive_mode": "on", "archive_command": "false", "wal_keep_size": "0", "min_wal_size": "32MB", "max_wal_size": "32MB",
+		}})
+		server.SQL("CREATE TABLE t (n int)")
+		for range 6 {
+			server.SQL("INSERT INTO t VALUES (1)")
+			server.SQL("SELECT pg_switch_wal()")
+		}
+		server.SQL("CHECKPOINT")
+		server.Kill()
+		noted, err := filepath.Glob(filepath.Join(server.DataDir, "pg_wal/archive_status/*.ready"))
+		if err != nil || len(noted) < 6 {
+			t.Fatalf("%v wait to be archived, %v", noted, err)
+		}
+		w := Worker{Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}}
+		if _, err := w.settled(t.Context(), programs{oldBin: server.BinDir}, server.DataDir); err != nil {
+			t.Fatal(err)
+		}
+		newData := filepath.Join(server.SocketDir, "new")
+		args := []string{"--pgdata=" + newData, "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
+		if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), args...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, server.DataDir, newData); err != nil {
+			t.Error(err)
+		}
+		for _, note := range noted {
+			segment := strings.TrimSuffix(filepath.Base(note), ".ready")
+			for _, path := range []string{note, filepath.Join(server.DataDir, "pg_wal", segment)} {
+				if _, err := os.Stat(path); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
 // TestAnUpgradeLoadsTheLibrariesOfTheCluster for what can't be created without them: the new server evaluates the predicate of an index
 // here. Large objects, an unlogged table, a publication and a locale of their own are upgraded with it.
 func TestAnUpgradeLoadsTheLibrariesOfTheCluster(t *testing.T) {

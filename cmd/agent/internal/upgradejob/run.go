@@ -170,7 +170,7 @@ func (w Worker) start(ctx context.Context, binDir, dataDir, more string) (stop f
 	if err != nil {
 		return nil, err
 	}
-	options := more + needed + " -c listen_addresses='' -c archive_mode=off -c autovacuum=off -c unix_socket_directories=" + w.Scratch
+	options := more + needed + " -c listen_addresses='' -c autovacuum=off -c unix_socket_directories=" + w.Scratch
 	log := filepath.Join(w.Scratch, "server.log")
 	if _, err := w.Run(ctx, ctl, "-D", dataDir, "-w", "-t", "600", "-l", log, "-o", options, "start"); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(log))
