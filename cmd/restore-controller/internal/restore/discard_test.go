@@ -83,6 +83,8 @@ func TestOnlyDataThatTheSafetyBackupIsOfIsDiscarded(t *testing.T) {
 		"other data runs by then":        {func(o *observed) { o.cluster.Status.DataGeneration = "g5" }, true},
 		"it was deleted":                 {func(o *observed) { o.safety = nil }, true},
 		"it is being deleted":            {func(o *observed) { o.safety.DeletionTimestamp = &metav1.Time{Time: o.now} }, true},
+		"the cluster archives elsewhere": {func(o *observed) { o.cluster.Spec.Archive.Repository.Name = "other" }, true},
+		"the cluster archives nothing":   {func(o *observed) { o.cluster.Spec.Archive = nil }, true},
 		"the previous data stays":        {func(o *observed) { o.safety, o.restore.Status.Plan.DiscardsPrevious = nil, false }, false},
 		"it may be discarded by now":     {func(o *observed) { discards(o); o.cluster.Status.DataGeneration = "g5" }, false},
 		"the volumes aren't granted yet": {func(o *observed) { o.cluster.Status.VolumeLocks, o.cluster.Status.DataGeneration = nil, "g5" }, false},
@@ -90,7 +92,8 @@ func TestOnlyDataThatTheSafetyBackupIsOfIsDiscarded(t *testing.T) {
 		o := seenInPlace(func(o *observed) {
 			discards(o)
 			o.restore.Status.Previous = nil
-			o.safety.Status.Plan.Lineage = "7-g0"
+			o.safety.Status.Plan.Lineage, o.safety.Status.Plan.Repository = "7-g0", "minio"
+			o.cluster.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "minio"}}
 			o.safety.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionTrue}}
 			c.change(o)
 		})

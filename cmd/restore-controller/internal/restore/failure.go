@@ -77,11 +77,20 @@ func (o *observed) dataFailure() *v1alpha1.Failure {
 	case now.SystemIdentifier != plan.SystemIdentifier || now.MajorVersion != plan.MajorVersion:
 		return volumelock.Fail(v1alpha1.ReasonClusterReplaced,
 			"The data of PostgresCluster %s was replaced after the restore had been planned. Create another Restore.", o.cluster.Name)
+	case plan.DiscardsPrevious && !o.archivesBesideSafetyBackup():
+		return volumelock.Fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s no longer archives to the repository of the safety backup %s, so what was written since then can't be restored from it. "+
+			"Nothing is discarded. Create another Restore.", o.cluster.Name, o.restore.Status.SafetyBackup)
 	case plan.DiscardsPrevious && !o.safe():
 		return volumelock.Fail(v1alpha1.ReasonClusterReplaced, "The safety backup %s is not of the data that PostgresCluster %s runs on now, which was replaced since, or no longer exists, "+
 			"so nothing is discarded. Create another Restore.", o.restore.Status.SafetyBackup, o.cluster.Name)
 	}
 	return nil
+}
+
+// archivesBesideSafetyBackup reports that what was written after the safety backup is archived in its repository.
+func (o *observed) archivesBesideSafetyBackup() bool {
+	archive := o.cluster.Spec.Archive
+	return o.safety == nil || archive != nil && o.safety.Status.Plan != nil && o.safety.Status.Plan.Repository == archive.Repository.Name
 }
 
 // safe reports that the safety backup is of the very data that the cluster runs on. An undo or another Restore that came first leads to data with the
