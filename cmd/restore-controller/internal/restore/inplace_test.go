@@ -302,10 +302,34 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 	}
 }
 
-func repositoryOf(lineages ...v1alpha1.LineageStatus) v1alpha1.BackupRepository {
-	repository := v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "store"}}
-	repository.Status.Lineages = lineages
-	return repository
+// A status may be of a bucket that has been emptied since, and has no room for every lineage.
+func TestOnlyWhatARepositoryHasFoundSinceTheRestoreProvesThatPreviousDataIsThere(t *testing.T) {
+	since := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.BackupRepository)
+		says   string
+	}{
+		"all is there":            {func(*v1alpha1.BackupRepository) {}, ""},
+		"it was deleted":          {func(r *v1alpha1.BackupRepository) { r.Name = "other" }, "BackupRepository minio, to which its WAL was archived, no longer exists"},
+		"its bucket was replaced": {func(r *v1alpha1.BackupRepository) { r.Status.Conditions[0].Status = metav1.ConditionFalse }, "is not Ready"},
+		"it was read before":      {func(r *v1alpha1.BackupRepository) { r.Status.LastInventoryTime.Time = since.Add(-time.Second) }, "has not been read since the restore"},
+		"it was never read":       {func(r *v1alpha1.BackupRepository) { r.Status.LastInventoryTime = nil }, "has not been read since the restore"},
+		"it lists other lineages": {func(r *v1alpha1.BackupRepository) { r.Status.Lineages[0].Name = "7-g1" }, "does not list lineage 7-g0"},
+		"its backups are gone":    {func(r *v1alpha1.BackupRepository) { r.Status.Lineages[0].Backups = 0 }, "has no backup in lineage 7-g0"},
+		"a manifest is damaged":   {func(r *v1alpha1.BackupRepository) { r.Status.Lineages[0].Damaged = []string{"b"} }, "is damaged"},
+		"it can't be read":        {func(r *v1alpha1.BackupRepository) { r.Status.Lineages[0].Unreadable = "x" }, "is damaged"},
+		"a segment is missing":    {func(r *v1alpha1.BackupRepository) { r.Status.Lineages[0].MissingWAL = "000000010000000000000005" }, "lacks 000000010000000000000005 of the WAL"},
+	} {
+		repository := v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "minio"}}
+		repository.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		repository.Status.LastInventoryTime = &metav1.Time{Time: since.Add(time.Second)}
+		repository.Status.Lineages = []v1alpha1.LineageStatus{{Name: "7-g0", Backups: 1}}
+		c.change(&repository)
+		got := archiveDoubt("minio", "7-g0", since, []v1alpha1.BackupRepository{repository})
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
 }
 
 // A stopping primary may leave its last WAL on its volume. The restored data has none of it, so once the previous data is deleted, it is nowhere.
@@ -321,15 +345,8 @@ func TestTheOnlyCopyOfCommitsIsNotGivenUpForLackOfADecision(t *testing.T) {
 		"its last WAL may not be archived": {func(o *observed) { late(o); unarchived(o) }, "",
 			"shop-1, which was primary last, did not say when it ended that all WAL of the previous data is archived. Set spec.decision to Confirm"},
 		"there is no backup to replay its WAL on": {func(o *observed) { late(o); o.previousRestorable = false }, "", "there is no intact Backup of the previous data. Set spec.decision to Confirm"},
-		"its archive has a hole": {func(o *observed) {
-			late(o)
-			o.previousMissing = missingWAL("7-g0", []v1alpha1.BackupRepository{repositoryOf(v1alpha1.LineageStatus{Name: "7-g1", MissingWAL: "000000010000000000000003"}),
-				repositoryOf(v1alpha1.LineageStatus{Name: "7-g0", MissingWAL: "000000010000000000000005"})})
-		}, "", "BackupRepository store lacks 000000010000000000000005 of the WAL of the previous data, so Backups from before it don't lead to its end. Set spec.decision"},
-		"its archive has none": {func(o *observed) {
-			late(o)
-			o.previousMissing = missingWAL("7-g0", []v1alpha1.BackupRepository{repositoryOf(v1alpha1.LineageStatus{Name: "7-g0"}, v1alpha1.LineageStatus{Name: "7-g1", MissingWAL: "000000010000000000000003"})})
-		}, v1alpha1.DecisionConfirm, ""},
+		"its archive has a hole": {func(o *observed) { late(o); o.previousDoubt = "BackupRepository minio lacks a segment" }, "",
+			"the only copy of its last commits: BackupRepository minio lacks a segment. Set spec.decision"},
 		"a person gives it up":   {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm, ""},
 		"a person wants it back": {func(o *observed) { late(o); unarchived(o); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo, ""},
 		"the Restore is deleted": {func(o *observed) { unarchived(o); deleted(o) }, "",

@@ -41,8 +41,8 @@ type observed struct {
 	// restorable: a backup of the restored data has succeeded; previousRestorable: one of the previous data has. They are looked for while there is
 	// previous data to give up.
 	restorable, previousRestorable bool
-	// previousMissing says what the archive of the previous data lacks; empty: nothing that is known. It is read along with them.
-	previousMissing string
+	// previousDoubt says why the archive of the previous data may not lead to its end; empty: it does. It is read along with them.
+	previousDoubt string
 	// writers have replaced the data of the cluster since, where the Restore is to be undone.
 	writers []protocol.Writer
 }

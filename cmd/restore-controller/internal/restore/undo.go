@@ -3,8 +3,10 @@ package restore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,20 +70,37 @@ func (o *observed) onlyCopy() string {
 			where = " in BackupRepository " + previous.Repository + ", to which its WAL was archived"
 		}
 		return "there is no intact Backup of the previous data" + where
-	case o.previousMissing != "":
-		return o.previousMissing
+	case o.previousDoubt != "":
+		return o.previousDoubt
 	}
 	return ""
 }
 
-// missingWAL says what the archive of a lineage lacks, as the repositories found when they were last read; empty: nothing.
-func missingWAL(lineage string, repositories []v1alpha1.BackupRepository) string {
-	for _, repository := range repositories {
-		for _, l := range repository.Status.Lineages {
-			if l.Name == lineage && l.MissingWAL != "" {
-				return fmt.Sprintf("BackupRepository %s lacks %s of the WAL of the previous data, so Backups from before it don't lead to its end", repository.Name, l.MissingWAL)
-			}
-		}
+// archiveDoubt says why it is not known that all of a lineage can be restored from a repository, by what was found there since a time; empty: it is.
+// A repository that can't be read proves nothing, whatever its status still says.
+func archiveDoubt(name, lineage string, since time.Time, repositories []v1alpha1.BackupRepository) string {
+	i := slices.IndexFunc(repositories, func(r v1alpha1.BackupRepository) bool { return r.Name == name })
+	if i < 0 {
+		return fmt.Sprintf("BackupRepository %s, to which its WAL was archived, no longer exists", name)
+	}
+	status := &repositories[i].Status
+	switch at := status.LastInventoryTime; {
+	case !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady):
+		return fmt.Sprintf("BackupRepository %s, to which its WAL was archived, is not Ready", name)
+	case at == nil || at.Time.Before(since):
+		return fmt.Sprintf("BackupRepository %s, to which its WAL was archived, has not been read since the restore", name)
+	}
+	j := slices.IndexFunc(status.Lineages, func(l v1alpha1.LineageStatus) bool { return l.Name == lineage })
+	if j < 0 {
+		return fmt.Sprintf("status.lineages of BackupRepository %s does not list lineage %s, which is that of the previous data", name, lineage)
+	}
+	switch l := &status.Lineages[j]; {
+	case l.Unreadable != "" || len(l.Damaged) > 0:
+		return fmt.Sprintf("lineage %s in BackupRepository %s, which is that of the previous data, is damaged", lineage, name)
+	case l.Backups == 0:
+		return fmt.Sprintf("BackupRepository %s has no backup in lineage %s, which is that of the previous data", name, lineage)
+	case l.MissingWAL != "":
+		return fmt.Sprintf("BackupRepository %s lacks %s of the WAL of the previous data, so Backups from before it don't lead to its end", name, l.MissingWAL)
 	}
 	return ""
 }
@@ -180,11 +199,14 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	o.restorable = protocol.Restorable(protocol.Lineage(now.SystemIdentifier, now.DataGeneration), "", all.Items)
 	lineage := protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration)
 	o.previousRestorable = protocol.Restorable(lineage, previous.Repository, all.Items)
+	if previous.Repository == "" || o.restore.Status.RestoredAt == nil {
+		return nil
+	}
 	repositories := &v1alpha1.BackupRepositoryList{}
 	if err := r.Client.List(ctx, repositories, client.InNamespace(o.restore.Namespace)); err != nil {
 		return fmt.Errorf("list BackupRepositories: %w", err)
 	}
-	o.previousMissing = missingWAL(lineage, repositories.Items)
+	o.previousDoubt = archiveDoubt(previous.Repository, lineage, o.restore.Status.RestoredAt.Time, repositories.Items)
 	return nil
 }
 
