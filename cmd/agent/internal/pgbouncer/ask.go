@@ -182,11 +182,16 @@ func (a *poller) client(to place) *http.Client {
 }
 
 func (a *poller) tls(to place) (*tls.Config, error) {
+	return a.trusting(to, filepath.Join(a.tlsDir, settings.CAFile))
+}
+
+// trusting is the TLS of this pooler with a pod whose certificate is of one of the CAs in a file.
+func (a *poller) trusting(to place, file string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(a.tlsDir, settings.CertFile), filepath.Join(a.tlsDir, settings.KeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("the pooler's certificate: %w", err)
 	}
-	ca, err := os.ReadFile(filepath.Join(a.tlsDir, settings.CAFile))
+	ca, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,10 @@ package pgbouncer
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -61,11 +63,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	pools, err := running.rows(ctx, "SHOW POOLS")
 	send(upMetric, prometheus.GaugeValue, asNumber(err == nil))
-	for _, row := range pools[:min(len(pools), mostPools)] {
+	for _, row := range shown(pools) {
 		labels := []string{row["database"], row["user"]}
-		if row["database"] == "pgbouncer" {
-			continue
-		}
 		send(longestMetric, prometheus.GaugeValue, number(row["maxwait"])+number(row["maxwait_us"])/1e6, labels...)
 		for column, state := range map[string]string{"cl_active": "active", "cl_waiting": "waiting"} {
 			send(clientsMetric, prometheus.GaugeValue, number(row[column]), append(labels, state)...)
@@ -75,14 +74,20 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	stats, _ := running.rows(ctx, "SHOW STATS_TOTALS") // up has said it
-	for _, row := range stats[:min(len(stats), mostPools)] {
-		if row["database"] == "pgbouncer" {
-			continue
-		}
+	for _, row := range shown(stats) {
 		send(xactsMetric, prometheus.CounterValue, number(row["xact_count"]), row["database"])
 		send(queriesMetric, prometheus.CounterValue, number(row["query_count"]), row["database"])
 		send(waitMetric, prometheus.CounterValue, number(row["wait_time"])/1e6, row["database"])
 	}
+}
+
+// shown are the rows that have metrics: not those of the console. Prometheus refuses names that are no UTF-8, and clients may send any bytes
+// before their password is checked.
+func shown(rows []map[string]string) []map[string]string {
+	rows = slices.DeleteFunc(rows, func(row map[string]string) bool {
+		return row["database"] == "pgbouncer" || !utf8.ValidString(row["database"]) || !utf8.ValidString(row["user"])
+	})
+	return rows[:min(len(rows), mostPools)]
 }
 
 func number(text string) float64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ const (
 // can say so: until clients are kept waiting, PgBouncer answers them with the error of a failed login. Any goroutine may use it.
 type pulse struct {
 	tls func(place) (*tls.Config, error)
+	log *slog.Logger
+	// failed is the reason why no session began that was logged last. It is of run alone.
+	failed string
 
 	mu      sync.Mutex
 	place   place
@@ -39,8 +43,8 @@ type sign struct {
 	alive bool
 }
 
-func newPulse(tls func(place) (*tls.Config, error)) *pulse {
-	return &pulse{tls: tls, changed: make(chan struct{})}
+func newPulse(tls func(place) (*tls.Config, error), log *slog.Logger) *pulse {
+	return &pulse{tls: tls, log: log, changed: make(chan struct{})}
 }
 
 // watch has another server watched.
@@ -99,6 +103,7 @@ func (p *pulse) session(ctx context.Context, to place, changed <-chan struct{}, 
 		}
 	}
 	conn, err := p.connect(ctx, to)
+	p.explain(ctx, to, err)
 	if err != nil {
 		if refused(err) {
 			tell(true)
@@ -113,6 +118,34 @@ func (p *pulse) session(ctx context.Context, to place, changed <-chan struct{}, 
 	}
 	tell(false)
 	return true, 0
+}
+
+// explain logs, once for each reason, why no session begins. A server that isn't watched still serves, so nothing else says it.
+func (p *pulse) explain(ctx context.Context, to place, err error) {
+	if ctx.Err() != nil { // another one is watched
+		return
+	}
+	reason := ""
+	if err != nil {
+		reason = to.Pod + ": " + why(err)
+	}
+	if err != nil && reason != p.failed {
+		p.log.Warn("the server can't be watched", "pod", to.Pod, "error", err)
+	}
+	p.failed = reason
+}
+
+// why is what errors of one reason have in common: they may have another port each time.
+func why(err error) string {
+	var said *pgconn.PgError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &said):
+		return said.Code
+	case errors.As(err, &certificate):
+		return "its certificate is not accepted"
+	}
+	return "it does not respond"
 }
 
 // refused says that a server is there which would accept the sessions of others.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -67,6 +70,7 @@ type Pooler struct {
 
 	config  agentapi.PoolerConfig
 	files   [sha256.Size]byte // certificate and key that PgBouncer has read
+	refused *setup            // that PgBouncer was told to read last; nil: it has read it
 	looked  time.Time
 	bouncer *bouncer
 	poller  *poller
@@ -104,7 +108,7 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
-	p.pulse = newPulse(p.poller.tls)
+	p.pulse = newPulse(p.serverTLS, p.Log)
 	places, reports, signs := make(chan place), make(chan report), make(chan sign)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -113,6 +117,11 @@ func (p *Pooler) Run(ctx context.Context) error {
 	all.Go(func() { p.poller.run(beside, reports) })
 	all.Go(func() { p.pulse.run(beside, signs) })
 	return p.loop(ctx, beside, places, reports, signs)
+}
+
+// serverTLS is for a server, which may show a certificate of another CA than its agent does.
+func (p *Pooler) serverTLS(to place) (*tls.Config, error) {
+	return p.poller.trusting(to, serverCA(p.Paths))
 }
 
 func (p *Pooler) readConfig() (config agentapi.PoolerConfig, err error) {
@@ -360,19 +369,58 @@ func (p *Pooler) reread(ctx context.Context) {
 		p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
 		return
 	}
-	files := p.sum()
-	if files == p.files && reflect.DeepEqual(config, p.config) {
+	next := setup{config, p.sum()}
+	switch {
+	case next.is(setup{p.config, p.files}):
+		p.refused = nil
+		return
+	case p.refused != nil && next.is(*p.refused):
 		return
 	}
-	if files != p.files || config.ClientTLS.CA != p.config.ClientTLS.CA || render(config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers) {
+	if p.isNews(next) {
 		if err := p.bouncer.use(ctx, config, p.servers); err != nil {
-			p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
+			p.goBack(ctx, next, err)
 			return
 		}
 	}
-	p.config, p.files, p.mind.knownLagOnly = config, files, config.KnownLagOnly
+	p.config, p.files, p.refused, p.mind.knownLagOnly = config, next.files, nil, config.KnownLagOnly
 	p.Log.Info("the configuration was read again")
 	p.tell()
+}
+
+// setup is a configuration and the sum of the certificates beside it.
+type setup struct {
+	config agentapi.PoolerConfig
+	files  [sha256.Size]byte
+}
+
+func (s setup) is(other setup) bool {
+	return s.files == other.files && reflect.DeepEqual(s.config, other.config)
+}
+
+// isNews says whether PgBouncer has to read something again.
+func (p *Pooler) isNews(s setup) bool {
+	return s.files != p.files || s.config.ClientTLS.CA != p.config.ClientTLS.CA || render(s.config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers)
+}
+
+// goBack uses the previous configuration again. Of one that it refuses, PgBouncer takes over what comes before the mistake, and the rest is its
+// own default: without certificates, and maybe without TLS.
+func (p *Pooler) goBack(ctx context.Context, from setup, refusal error) {
+	var said *pgconn.PgError
+	refused := errors.As(refusal, &said) // rather than that there was no answer
+	if reflect.DeepEqual(from.config, p.config) {
+		refused = false // there are only other certificates: it is no other configuration to go back to
+	} else if err := p.bouncer.use(ctx, p.config, p.servers); err != nil {
+		refusal, refused = errors.Join(refusal, err), false
+	} else {
+		p.files = from.files // which were read with it
+	}
+	if !refused {
+		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", refusal)
+		return
+	}
+	p.refused = &from
+	p.Log.Error("PgBouncer refuses the changed configuration, and its log says why; the previous one stays", "error", refusal)
 }
 
 // sum tells whether certificate, key or CA are others.
