@@ -2,11 +2,13 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // pace is what the last pushes spent their time with.
@@ -62,5 +64,15 @@ func (t *target) put(ctx context.Context, path, name string, effort wal.Effort) 
 		defer t.mu.Unlock()
 		t.pace.add(packed.Sub(began), time.Since(packed))
 	}
+	if errors.Is(err, wal.ErrConflict) && isPartial(name, t.Claim.SegmentSize) {
+		return nil
+	}
 	return err
+}
+
+// isPartial: PostgreSQL never asks for such a file, and what counts of it is in the segment of the next timeline. Two instances that leave a
+// timeline in the same segment have one each.
+func isPartial(name string, segSize uint64) bool {
+	file, err := postgres.ParseWALFile(name, segSize)
+	return err == nil && file.Kind == postgres.WALPartial
 }

@@ -39,14 +39,24 @@ type confirmation struct {
 	last     string // segment that is archived, and all before it
 }
 
-// covers says whether the primary has archived a file of WAL. A primary archives segments in the order of their names:
-// on one timeline by position, and an older timeline's first. What it doesn't have of an older one, nobody needs.
+// covers says whether the primary has archived a file of WAL, or never will. A primary archives segments in the order of their names: on one
+// timeline by position, and an older timeline's first.
 func (c confirmation) covers(file postgres.WALFile) bool {
 	if !c.known || !c.archives {
 		return c.known
 	}
 	last, err := postgres.ParseSegment(c.last, file.Segment.SegSize)
 	return err == nil && file.Segment.Compare(last) <= 0
+}
+
+// unsure: the segment is of an earlier timeline than what the primary has archived last, so the primary may never have had it. It has not if it was
+// cloned while nothing could be archived. To push what is there already changes nothing.
+func (c confirmation) unsure(file postgres.WALFile) bool {
+	if !c.known || !c.archives || file.Kind != postgres.WALSegment {
+		return false
+	}
+	last, err := postgres.ParseSegment(c.last, file.Segment.SegSize)
+	return err == nil && file.Segment.Timeline < last.Timeline
 }
 
 // wake tells those who wait that something has changed. The lock is held.
@@ -160,6 +170,8 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 		case !is.replica && wasLeft(a.walDir, file):
 			return nil, nil
 		case !is.replica:
+			return t, nil
+		case is.confirmed.covers(file) && is.confirmed.unsure(file) && !wasLeft(a.walDir, file):
 			return t, nil
 		case is.confirmed.covers(file):
 			return nil, nil

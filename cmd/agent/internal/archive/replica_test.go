@@ -103,6 +103,53 @@ func TestAReplicaSaysYesOnceItsPrimaryHas(t *testing.T) {
 	}
 }
 
+// The primary may have been cloned while nothing could be archived: it has only what was written after that.
+func TestAReplicaPushesWhatAPrimaryOfALaterTimelineMayNeverHaveHad(t *testing.T) {
+	const later, left = "000000030000000000000020", "000000020000000000000020" // the latter is where timeline 2 was left
+	store := mem.New()
+	a := newArchiver(t, store, map[string]string{segment: wholeSegment(t, segment, 1), left: wholeSegment(t, left, 1), "00000003.history": "2\t0/20000100\treason\n"})
+	a.SetPrimary(false)
+	a.Confirmed(later, true)
+	if err := <-a.ask(segment); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), segment); err != nil {
+		t.Errorf("it has not pushed: %v", err)
+	}
+	if err := <-a.ask(left); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), left); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("it has pushed what nobody needs: %v", err)
+	}
+}
+
+// Two instances may leave a timeline within the same segment, one after the other. PostgreSQL never asks for a partial segment: what counts is in
+// the segment of the new timeline.
+func TestAnotherPartialSegmentUnderTheSameNameKeepsNothingFromBeingArchived(t *testing.T) {
+	store := mem.New()
+	const partial = segment + ".partial"
+	for seed := range uint64(2) {
+		a := newArchiver(t, store, map[string]string{partial: wholeSegment(t, segment, seed)})
+		if err := <-a.ask(partial); err != nil {
+			t.Errorf("instance %d: %v", seed, err)
+		}
+	}
+	if content, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), partial); err != nil || string(content) != wholeSegment(t, segment, 0) {
+		t.Errorf("%d bytes, which are those of the first: %v", len(content), err)
+	}
+}
+
+// wholeSegment is one of the default size, whose content depends on the seed.
+func wholeSegment(t *testing.T, name string, seed uint64) string {
+	t.Helper()
+	segment, err := postgres.ParseSegment(name, postgres.DefaultSegSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(walFile(segment, postgres.DefaultSegSize, seed))
+}
+
 func TestAReplicaDoesNotWaitForEver(t *testing.T) {
 	a := newArchiver(t, mem.New(), map[string]string{segment: "x"})
 	a.SetPrimary(false)
