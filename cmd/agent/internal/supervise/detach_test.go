@@ -3,7 +3,10 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"testing"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -71,4 +74,28 @@ func TestAReplicaThatSaysHowFarItIsKnowsThatItselfAtOnce(t *testing.T) {
 			t.Errorf("it says that it is at %d, and goes by %d", said.LSN, knows.LSN)
 		}
 	}
+}
+
+// The configuration is on the data volume, which may be full or fail for a moment. A server that nobody supervises any more would keep every
+// other one from being started.
+func TestAReplicaThatCantBeToldWhomToFollowIsStartedAgain(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	two, _ := newPair(t)
+	two.run()
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })
+	pid, obstacle := two.second.pid(), two.second.sql("SHOW config_file")+".new"
+	if err := os.Mkdir(obstacle, 0o700); err != nil { // where the file is written that replaces the present one
+		t.Fatal(err)
+	}
+	two.lease.mu.Lock()
+	version := two.lease.object["metadata"].(map[string]any)["resourceVersion"].(string)
+	_, err := two.Position(t.Context(), elect.Member{Name: "shop-1"}, agentapi.PositionRequest{Version: version})
+	t.Logf("how far it is: %v", err)
+	two.second.await("end the server that it can't configure", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	two.lease.mu.Unlock()
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	two.awaitStreaming()
 }

@@ -100,9 +100,20 @@ func (s *server) obey(ctx context.Context) error {
 		s.kill()
 		return errChanged
 	case want.Role == elect.Follow:
-		return s.followOther(want)
+		if err := s.followOther(want); err != nil {
+			return s.unled(err)
+		}
 	}
 	return nil
+}
+
+// unled ends a replica that can't be told whom to follow: its configuration can't be written. It is started once that is possible again.
+func (s *server) unled(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		s.disk.giveReserve()
+	}
+	s.kill()
+	return err
 }
 
 // keepReadOnly has clients of a running server only read while the volume is full, and lets them write again once it isn't.
