@@ -92,7 +92,7 @@ type ServiceTemplate struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	LoadBalancerSourceRanges []SourceRange `json:"loadBalancerSourceRanges,omitempty"`
-	// ExternalTrafficPolicy: Local keeps the addresses of clients, which rules of spec.postgresql.hba can then match, and
+	// ExternalTrafficPolicy: Local keeps the addresses of clients (rules of spec.postgresql.hba can match them, but not behind a Pooler), and
 	// has load balancers send nothing to nodes without an instance. By default, Cluster.
 	// +optional
 	ExternalTrafficPolicy ExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`

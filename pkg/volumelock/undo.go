@@ -88,7 +88,7 @@ func (u Undo) removed() flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
 			"The previous data is on the volume of %s, and that instance no longer exists. The cluster continues with %s.", instance, u.NewData))
 	}
-	return flow.Wait(u.Reason, fmt.Sprintf("The previous data is on the volume of %s, which was removed when the instances became %d. Set spec.instances of PostgresCluster %s to %d to bring it back.",
+	return flow.Wait(u.Reason, fmt.Sprintf("The previous data is on the volume of %s, which was removed when the number of instances was reduced to %d. Set spec.instances of PostgresCluster %s to %d to bring it back.",
 		instance, u.Cluster.DesiredInstances(), u.ClusterName, ordinal+1))
 }
 

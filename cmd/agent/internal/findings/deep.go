@@ -125,7 +125,7 @@ func service(d Deep) *agentapi.LoadFinding {
 		Reason:   agentapi.FindingServiceUnreachable,
 		Evidence: fmt.Sprintf("%s could not commit through %s three times in a row: %s.", d.Instance, d.Service, d.ServiceError),
 		Advice: `If clients fail too, look at the EndpointSlice of the Service, at kube-proxy on the node of that pod, and at NetworkPolicies. ` +
-			`A commit that waits is one that waits for replicas: look at status.instances.`,
+			`If the commit timed out, it may have waited for replicas: look at status.instances.`,
 	}
 }
 

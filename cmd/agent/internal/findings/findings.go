@@ -169,7 +169,7 @@ func slots(samples []Sample) *agentapi.LoadFinding {
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingSlotRetainsWAL,
 		Evidence: fmt.Sprintf("Replication slot %s retains %s of WAL, and %s.", s.Slot, bytes(s.SlotBytes), reader),
-		Advice: `Have its client read it, or drop the slot: remove it from spec.replicationSlots, or SELECT pg_drop_replication_slot(…). ` +
+		Advice: `Have its client read it, or drop the slot: set ensure: Absent for it in spec.replicationSlots, or, if it is not listed there, run SELECT pg_drop_replication_slot(…). ` +
 			`spec.postgresql.parameters.max_slot_wal_keep_size, such as "10GB", bounds what any slot retains.`,
 	}
 }

@@ -11,7 +11,7 @@ var (
 	term            = describe("election_term", "Term of the lease; it grows with every change of the primary.")
 	members         = describe("election_members", "Instances that may take over.")
 	quorum          = describe("election_quorum", "How many members have an acknowledged commit; 0 is asynchronous.")
-	failsafe        = describe("election_failsafe", "1 while the primary is in progress because the members confirm it, as the API server is unavailable.")
+	failsafe        = describe("election_failsafe", "1 while the API server is unavailable and the primary continues because its members confirm it.")
 	leaseAge        = describe("election_lease_age_seconds", "Seconds since the lease was last renewed; on other instances, since they saw the renewal.")
 	byWord          = describe("election_by_word", "On the primary: 1 while it renews the lease through the members (spec.failover.renewal: Members), 0 while it renews it at the API server.")
 	promoted        = describe("last_promotion_timestamp_seconds", "When this instance was last promoted, in seconds since 1970; 0: never since its agent started.")

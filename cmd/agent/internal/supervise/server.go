@@ -101,14 +101,14 @@ func (s *server) obey(ctx context.Context) error {
 		return errChanged
 	case want.Role == elect.Follow:
 		if err := s.followOther(want); err != nil {
-			return s.unled(err)
+			return unled(s, err)
 		}
 	}
 	return nil
 }
 
 // unled ends a replica that can't be told whom to follow: its configuration can't be written. It is started once that is possible again.
-func (s *server) unled(err error) error {
+func unled(s *server, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		s.disk.giveReserve()
 	}

@@ -137,7 +137,7 @@ func nextInstances(o *observed.Cluster) (instances int32, why string) {
 	case now-1 < least:
 		return now + 1, leastWhy
 	case now-1 > most:
-		return now - 1, "More is more than the max of spec.autoscale.replicas."
+		return now - 1, "There are more replicas than spec.autoscale.replicas.max."
 	case recommended == nil:
 		return now, ""
 	case recommended.Replicas > now-1 && now-1 < most:
@@ -151,7 +151,7 @@ func nextInstances(o *observed.Cluster) (instances int32, why string) {
 // leastReplicas that there must be, and why.
 func leastReplicas(o *observed.Cluster) (least int32, why string) {
 	spec := &o.Cluster.Spec
-	least, why = ReplicasOf(o.Cluster).Min, "It is the min of spec.autoscale.replicas."
+	least, why = ReplicasOf(o.Cluster).Min, "spec.autoscale.replicas.min applies."
 	if synchronous := spec.Synchronous; synchronous != nil {
 		if needed := synchronous.Number + late(o, spec.Instances); needed > least {
 			least, why = needed, "Fewer would be too few for spec.synchronous."

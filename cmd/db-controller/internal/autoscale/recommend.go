@@ -99,14 +99,14 @@ func fit(kind Kind, bounds v1alpha1.ResourceBounds, load Load) (target int64, wh
 	why = fmt.Sprintf("%s used %s within the last hour, and a quarter more is kept free.", load.Instance, kind.Show(load.Used))
 	if load.Throttled > throttledMuch {
 		used *= throttledMore
-		why += fmt.Sprintf(" Its limit of CPU stopped it in %d %% of the periods in which it ran, so it may need half as much more.", int(100*load.Throttled))
+		why += fmt.Sprintf(" Its CPU limit throttled it in %d %% of its periods, so it may need half as much more.", int(100*load.Throttled))
 	}
 	target, least, most := roundUp(int64(headroom*used), kind.Step), kind.Value(bounds.Min), kind.Value(bounds.Max)
 	switch {
 	case target < least:
-		return least, why + " It is the min of spec.autoscale.resources."
+		return least, why + " The min of spec.autoscale.resources applies."
 	case target > most:
-		return most, why + " It is the max of spec.autoscale.resources."
+		return most, why + " The max of spec.autoscale.resources applies."
 	}
 	return target, why
 }

@@ -23,8 +23,8 @@ func TestWhatIsRecommendedGrowsAtOnceAndShrinksAfterHours(t *testing.T) {
 		noted  bool // that it is needed now
 	}{
 		"first":                    {"", 0, 2 << 30, "2560Mi", "shop-1 used 2048Mi", true},
-		"less than the least":      {"", 0, 1 << 20, "1Gi", "It is the min", true},
-		"more than the most":       {"", 0, 9 << 30, "8Gi", "It is the max", true},
+		"less than the least":      {"", 0, 1 << 20, "1Gi", "The min of", true},
+		"more than the most":       {"", 0, 9 << 30, "8Gi", "The max of", true},
 		"more than before":         {"2Gi", 0, 2 << 30, "2560Mi", "shop-1 used 2048Mi", true},
 		"about the same":           {"2560Mi", time.Minute, 2<<30 - 1<<28, "2560Mi", "before", false},
 		"about the same, later":    {"2560Mi", 2 * time.Hour, 2<<30 - 1<<28, "2560Mi", "before", true},
@@ -32,7 +32,7 @@ func TestWhatIsRecommendedGrowsAtOnceAndShrinksAfterHours(t *testing.T) {
 		"less for a day":           {"4Gi", 24 * time.Hour, 1 << 30, "2816Mi", "It shrinks by 30 % a day at most.", true},
 		"a little less for a day":  {"1856Mi", 24 * time.Hour, 1 << 30, "1280Mi", "shop-1 used 1024Mi", true},
 		"more than the bounds now": {"10Gi", time.Minute, 1 << 30, "8Gi", "which have changed", false},
-		"less than the bounds now": {"512Mi", time.Minute, 1 << 20, "1Gi", "It is the min", false},
+		"less than the bounds now": {"512Mi", time.Minute, 1 << 20, "1Gi", "The min of", false},
 	} {
 		var before *v1alpha1.ResourceRecommendation
 		if c.before != "" {
@@ -45,7 +45,7 @@ func TestWhatIsRecommendedGrowsAtOnceAndShrinksAfterHours(t *testing.T) {
 	}
 	cpu := v1alpha1.ResourceBounds{Min: resource.MustParse("100m"), Max: resource.MustParse("4")}
 	got := Recommend(CPU, cpu, nil, Load{Instance: "shop-0", Used: 1000, Throttled: 0.3}, now)
-	if got.Request.String() != "1900m" || !strings.Contains(got.Reason, "stopped it in 30 % of the periods") {
+	if got.Request.String() != "1900m" || !strings.Contains(got.Reason, "throttled it in 30 % of its periods") {
 		t.Errorf("throttled: %+v", got)
 	}
 	got = Recommend(Memory, bounds, nil, Load{Instance: "shop-0", Used: 2 << 30, Limit: 2 << 30}, now)

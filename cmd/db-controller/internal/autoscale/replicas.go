@@ -61,7 +61,7 @@ func (l ReplicaLoad) needs() (count int32, why string) {
 	case count < l.Least:
 		return l.Least, why + " " + l.LeastWhy
 	case count > l.Most:
-		return l.Most, why + " It is the max of spec.autoscale.replicas."
+		return l.Most, why + " spec.autoscale.replicas.max applies."
 	}
 	return count, why
 }

@@ -36,7 +36,7 @@ func TestAsManyReplicasAreRecommendedAsTheLoadAsksFor(t *testing.T) {
 		"a little more":                    {2, time.Minute, used(64, 64), 2, "before", false},
 		"a little more, later":             {2, 30 * time.Minute, used(64, 64), 2, "before", true},
 		"more than the most":               {6, time.Minute, used(90, 90, 90, 90, 90, 90), 6, "before", false},
-		"up to the most":                   {5, time.Minute, used(100, 100, 100, 100, 100), 6, "It is the max of spec.autoscale.replicas.", true},
+		"up to the most":                   {5, time.Minute, used(100, 100, 100, 100, 100), 6, "spec.autoscale.replicas.max applies.", true},
 		"less for a while":                 {4, 59 * time.Minute, used(10, 10, 10, 10), 4, "before", false},
 		"less for an hour":                 {4, time.Hour, used(10, 10, 10, 10), 3, "Fewer have been enough for 1h0m0s; one is removed at a time.", true},
 		"less, but not by a whole replica": {3, 9 * time.Hour, used(35, 35, 35), 3, "before", true},

@@ -32,7 +32,7 @@ func DecideTuning(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	if short := shortOfSpace(o); short != "" && len(o.Cluster.TunedParameters()) > 0 {
-		return tune(o, nil, short+" The parameters are as they were computed again.")
+		return tune(o, nil, short+" The parameters have their computed values again.")
 	}
 	finding, next := wantsMoreWAL(o)
 	if finding == nil || againstTuning(o, next) != "" {

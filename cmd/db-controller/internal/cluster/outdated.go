@@ -85,7 +85,7 @@ func outdated(o *observed.Cluster, ahead []string) string {
 	}
 	return fmt.Sprintf("The volumes have seen a later adoption than this status, which is at number %d with data generation %s, as it is when etcd was "+
 		"restored from a backup: %s. Nothing is started or changed until you decide which data to run. For the data of the volume: "+
-		"kubectl annotate pgc %s -n %s --overwrite %s=%s. For what this status names, without what was written since: %[7]s=%s.",
+		"kubectl annotate pgc %s -n %s --overwrite %s=%s. To go back to the data that this status names, and lose what was written since: kubectl annotate pgc %[4]s -n %[5]s --overwrite %[6]s=%[8]s.",
 		status.Adoptions, status.DataGeneration, strings.Join(have, "; "), o.Cluster.Name, o.Cluster.Namespace, v1alpha1.AnnotationRunData,
 		choice{ahead[0], newest.DataGeneration, newest.Number}, choice{o.Names.Instance(o.DataInstance()), status.DataGeneration, newest.Number})
 }

@@ -45,7 +45,7 @@ func TestAStatusThatIsOlderThanTheVolumesChangesNothingUntilAPersonDecides(t *te
 			o.Cluster.Status.DataGeneration != before.DataGeneration {
 			t.Errorf("%s: %+v, %+v", name, got, o.Cluster.Status)
 		}
-		for _, want := range []string{"shop-1 has adoption 1 with data generation g2 (timeline 2, checkpoint 0/1000028)", "=shop-1/g2/1.", "=shop-0/g1/1."} {
+		for _, want := range []string{"shop-1 has adoption 1 with data generation g2 (timeline 2, checkpoint 0/1000028)", "=shop-1/g2/1.", v1alpha1.AnnotationRunData + "=shop-0/g1/1."} {
 			if !strings.Contains(got.Message, want) {
 				t.Errorf("%s: the message lacks %q: %s", name, want, got.Message)
 			}

@@ -37,5 +37,5 @@ func Monitoring(o *observed.Cluster) condition.Finding {
 	case wanted && live != nil && observed.Foreign(live, o.Cluster):
 		return condition.False(v1alpha1.ReasonNameConflict, podmonitor.Taken(live))
 	}
-	return condition.True(v1alpha1.ReasonCurrent, "Queries and PodMonitor are as spec.monitoring wants them.")
+	return condition.True(v1alpha1.ReasonCurrent, "The queries and the PodMonitor match spec.monitoring.")
 }

@@ -140,7 +140,7 @@ func replacement(o *observed.Cluster, ordinal int, changes string) condition.Fin
 	hold := minorupdate.Hold(o)
 	switch {
 	case !imagechange.AwaitsUpdate(o, ordinal) && restartwindow.Wait(o) != "":
-		return condition.False(v1alpha1.ReasonApplying, message+restartwindow.Wait(o))
+		return condition.False(v1alpha1.ReasonRestartPending, message+restartwindow.Wait(o))
 	case imagechange.AwaitsUpdate(o, ordinal) && hold != "":
 		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not continue: "+hold)
 	case o.RolloutWait != "":

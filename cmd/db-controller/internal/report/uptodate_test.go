@@ -74,7 +74,7 @@ func TestAChangeThatWaitsForTheWindowSaysUntilWhen(t *testing.T) {
 		reason, message string
 	}{
 		"a restart":         {observedtest.WaitsFor("max_connections", "50", "shop-0"), "0 3 * * *", "RestartPending", "A change of max_connections waits for a restart of PostgreSQL in shop-0. It waits for the maintenance window, which opens on 2026-03-02 at 03:00 UTC."},
-		"another image":     {observedtest.NewImage(), "0 3 * * *", "Applying", "has to be replaced for the image postgres:17.6 instead of postgres:17. It waits for the maintenance window"},
+		"another image":     {observedtest.NewImage(), "0 3 * * *", "RestartPending", "has to be replaced for the image postgres:17.6 instead of postgres:17. It waits for the maintenance window"},
 		"a broken window":   {observedtest.NewImage(), "a b c d e", "InvalidWindow", "Nothing is restarted: spec.maintenanceWindow.schedule"},
 		"nothing to change": {nil, "0 3 * * *", "Current", ""},
 	} {

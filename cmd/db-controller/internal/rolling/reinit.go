@@ -84,7 +84,7 @@ func tooFew(o *observed.Cluster, request *v1alpha1.Reinit) string {
 	case others == 0:
 		return fmt.Sprintf("%s is the only replica that streams, so no other instance could take over from the primary. Wait for another one, or add one (spec.instances).%s", request.Instance, unless)
 	case sync != nil && others < int(sync.Number):
-		return fmt.Sprintf("Without %s, %d of the replicas stream that spec.synchronous.number: %d requests. Wait for another one.%s", request.Instance, others, sync.Number, unless)
+		return fmt.Sprintf("Without %s, the number of replicas that stream would be %d, but spec.synchronous.number is %d. Wait for another replica.%s", request.Instance, others, sync.Number, unless)
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func TestWhichReplicaMayBeClonedAgain(t *testing.T) {
 		}), v1alpha1.ReinitRefused, "spec.failover.fenced names shop-1"},
 		"the last that streams":                {observedtest.All(asks("shop-1"), silent("shop-2")), v1alpha1.ReinitRefused, "shop-1 is the only replica that streams"},
 		"the last that streams, knowingly":     {observedtest.All(asks("shop-1"), silent("shop-2"), anyway), v1alpha1.ReinitRunning, ""},
-		"one that commits wait for":            {observedtest.All(asks("shop-1"), two), v1alpha1.ReinitRefused, "Without shop-1, 1 of the replicas stream that spec.synchronous.number: 2 requests."},
+		"one that commits wait for":            {observedtest.All(asks("shop-1"), two), v1alpha1.ReinitRefused, "Without shop-1, the number of replicas that stream would be 1, but spec.synchronous.number is 2."},
 		"one that commits wait for, knowingly": {observedtest.All(asks("shop-1"), two, anyway), v1alpha1.ReinitRunning, ""},
 		"while repairs are paused": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) {
 			from, until := metav1.NewTime(observedtest.Noon), metav1.NewTime(observedtest.Noon.Add(time.Hour))

@@ -106,7 +106,7 @@ func kept(o *observed.Cluster) string {
 			return fmt.Sprintf("The volume of %s is kept until the Lease %s no longer names it as an instance that may take over.", instance, o.Names.Lease())
 		}
 		if whose := o.PreviousOn[instance]; whose != "" {
-			return fmt.Sprintf("The volume of %s is kept because it has the previous data of %s: set spec.decision of that, or delete it if it could not be undone.", instance, whose)
+			return fmt.Sprintf("The volume of %s is kept because it has the previous data of %[2]s. Set spec.decision of %[2]s, or, if the data can't be brought back any more, delete %[2]s.", instance, whose)
 		}
 	}
 	return ""

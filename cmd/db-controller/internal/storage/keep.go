@@ -40,7 +40,7 @@ func whyKept(o *observed.Cluster, instance string) *volume.Why {
 func onlyCopy(o *observed.Cluster, instance string) *volume.Why {
 	if whose := o.PreviousOn[instance]; whose != "" {
 		return &volume.Why{Reason: volume.PreviousData, Message: fmt.Sprintf(
-			"It has the previous data of %s, which is neither confirmed nor undone, in the folder that status.previous.dataGeneration of that names below generations.", whose)}
+			"It has the previous data of %[1]s, which is neither confirmed nor undone. status.previous.dataGeneration of %[1]s names its folder below generations.", whose)}
 	}
 	if !finalbackup.Taken(o) {
 		return nil

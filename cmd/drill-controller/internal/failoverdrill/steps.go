@@ -32,7 +32,7 @@ func request(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	status.Request, status.StartedAt = &v1alpha1.FailoverDrillRequest{ClusterUID: o.cluster.UID}, &metav1.Time{Time: o.now}
-	return flow.Save(v1alpha1.ReasonPreparing, "A fault is safe. The db-controller is requested to prepare the cluster.")
+	return flow.Save(v1alpha1.ReasonPreparing, "It is safe to cause the fault. The db-controller is asked to prepare the cluster.")
 }
 
 func awaitPrepared(_ context.Context, o *observed) flow.Outcome {
