@@ -171,12 +171,12 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 			return nil, nil
 		case !is.replica:
 			return t, nil
-		case is.confirmed.covers(file) && is.confirmed.unsure(file) && !wasLeft(a.walDir, file):
-			return t, nil
-		case is.confirmed.covers(file):
+		case is.confirmed.covers(file) && (!is.confirmed.unsure(file) || wasLeft(a.walDir, file)):
 			return nil, nil
 		case is.ending != running:
 			return nil, fmt.Errorf("%s: %w", name, walsocket.ErrGivenUp)
+		case is.confirmed.covers(file):
+			return t, nil
 		}
 		select {
 		case <-changed:
