@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -76,7 +77,7 @@ func (s *server) followWith(want elect.Want) {
 		upstream = s.upstream(s.latest.config(), leader)
 	}
 	s.conf.replication = settings.Replication{
-		Pod: s.Pod, Slot: slotAt(s, want), Synchronous: synchronousNames(want.Sync), StandbySlots: s.memberSlots(),
+		Pod: s.Pod, Slot: slotAt(s, want), Synchronous: namesBefore(s.latest.config(), want.Sync), StandbySlots: s.memberSlots(),
 		VolumeBytes: volumeBytes(string(s.Volume)), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
 		DelaySeconds: lateBy(s, want),
 	}
@@ -189,6 +190,18 @@ func sameReplication(a, b settings.Replication) bool {
 }
 
 // synchronousNames is a value of synchronous_standby_names.
+// anyStandby has commits wait for whoever comes first.
+const anyStandby = "ANY 1 (*)"
+
+// namesBefore are those of a replica, on which they have no effect. But they have the checkpointer set that commits wait, long before a promotion:
+// it may be busy then, and sessions that read are there already.
+func namesBefore(config agentapi.Config, s elect.Sync) string {
+	if names := synchronousNames(s); names != "" || config.Synchronous == nil {
+		return names
+	}
+	return anyStandby
+}
+
 func synchronousNames(s elect.Sync) string {
 	if s.Quorum == 0 || len(s.Members) == 0 {
 		return ""

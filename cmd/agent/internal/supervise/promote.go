@@ -15,8 +15,7 @@ import (
 // promoteTime is how long a promotion may take. What is left to replay at its end is little: the replica has followed.
 const promoteTime = time.Minute
 
-// promote makes the running replica the primary. Commits wait for whom the election says from the first one on, as a
-// replica has that setting before.
+// promote makes the running replica the primary. Where commits are to wait they do from the first one on, as a replica waits for somebody before.
 func (s *server) promote(ctx context.Context) error {
 	began := time.Now()
 	want := s.election.Want()
@@ -25,7 +24,7 @@ func (s *server) promote(ctx context.Context) error {
 	}
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	s.endReading()
-	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == s.conf.replication.Synchronous
+	synced := synchronousNames(want.Sync) == s.conf.replication.Synchronous
 	slots := s.memberSlots()
 	if !synced || s.conf.replication.FromArchive || slots != s.conf.replication.StandbySlots {
 		s.conf.replication.FromArchive, s.conf.replication.StandbySlots = false, slots

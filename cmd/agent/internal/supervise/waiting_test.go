@@ -3,10 +3,12 @@
 package supervise
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -55,4 +57,44 @@ func TestTheLeaseNamesNoQuorumBeforeCommitsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.first.awaitStatus("have a quorum once the checkpointer continues", func(s agentapi.Status) bool { return s.Election.Quorum == 1 })
+}
+
+// A session that reads at a replica is still there when the replica is promoted, and the checkpointer may be busy with a restartpoint.
+func TestCommitsOfSessionsThatCameBeforeAPromotionWait(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	two, _ := newPair(t)
+	config := two.first.config
+	config.Synchronous = &agentapi.Synchronous{Number: 1, Required: true}
+	two.first.configure(config)
+	two.second.configure(config)
+	two.run()
+	two.first.awaitStatus("have a quorum", func(s agentapi.Status) bool { return s.Election != nil && s.Election.Quorum == 1 })
+	err := two.second.agent.server.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
+		ask := func(query string) (answer string) {
+			if err := conn.QueryRow(t.Context(), query).Scan(&answer); err != nil {
+				t.Fatal(err)
+			}
+			return answer
+		}
+		checkpointer, err := strconv.Atoi(ask("SELECT pid::text FROM pg_stat_activity WHERE backend_type = 'checkpointer'"))
+		if err != nil {
+			return err
+		}
+		defer syscall.Kill(checkpointer, syscall.SIGCONT)
+		if err := syscall.Kill(checkpointer, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		two.first.stop()
+		two.second.await("be promoted", func() bool { return ask("SELECT pg_is_in_recovery()::text") == "false" })
+		limited, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := conn.Exec(limited, "SET synchronous_commit = on; CREATE TABLE public.inside (n int)"); err == nil {
+			t.Error("it was committed while no replica has it")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
