@@ -159,7 +159,7 @@ func (l *lab) answerBackupWith(restore *v1alpha1.Restore, succeeded metav1.Condi
 	l.createWithStatus(protocol.NewBackup(request), func(o client.Object) {
 		status := &o.(*v1alpha1.Backup).Status
 		status.ObservedGeneration = 1
-		status.Plan = &v1alpha1.BackupPlan{ID: o.GetName(), Repository: "main", Lineage: protocol.Lineage(of.Status.SystemIdentifier, of.Status.DataGeneration), ClusterUID: of.UID}
+		status.Plan = &v1alpha1.BackupPlan{ID: o.GetName(), Repository: "repo", Lineage: protocol.Lineage(of.Status.SystemIdentifier, of.Status.DataGeneration), ClusterUID: of.UID}
 		status.Conditions = conditions(v1alpha1.ConditionSucceeded, succeeded, v1alpha1.ReasonCompleted)
 	})
 }
