@@ -142,7 +142,7 @@ func TestAChangeOfSpecPodsWaitsForTheMaintenanceWindow(t *testing.T) {
 	l.kube.set(func(s *standIn) { s.made = nil })
 	l.change(shop, func() { sidecars(shop) })
 	l.eventually("it is said", func() bool {
-		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonApplying)
+		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRestartPending)
 		return strings.Contains(message, "what spec.pods says. It waits for the maintenance window")
 	})
 	l.kube.set(func(s *standIn) {
