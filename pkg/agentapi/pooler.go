@@ -104,8 +104,10 @@ type PoolerAnswer struct {
 	// Handover that is about to happen; empty: none. The server ends as soon as all poolers have paused, or within HandoverSeconds.
 	Handover        string  `json:"handover,omitempty"`
 	HandoverSeconds float64 `json:"handoverSeconds,omitempty"`
-	// DataGeneration and Term tell an earlier primary from a later one.
+	// DataGeneration and Term tell an earlier primary from a later one. Term is of the Lease that was created at LeaseCreated, such as
+	// 2026-07-01T12:00:00Z; empty: it doesn't say.
 	DataGeneration string `json:"dataGeneration"`
+	LeaseCreated   string `json:"leaseCreated,omitempty"`
 	Term           int64  `json:"term,omitempty"`
 	// Replicas that clients of a read-only pooler may be sent to, by name, as they were seen ReplicasSeconds ago.
 	Replicas        []PoolerReplica `json:"replicas,omitempty"`

@@ -6,7 +6,9 @@ import "time"
 type ElectionStatus struct {
 	// Leader is the pod that holds the lease; empty: nobody does.
 	Leader string `json:"leader,omitempty"`
-	Term   int64  `json:"term,omitempty"`
+	// Term is of the Lease that was created at LeaseCreated, such as 2026-07-01T12:00:00Z.
+	LeaseCreated string `json:"leaseCreated,omitempty"`
+	Term         int64  `json:"term,omitempty"`
 	// Members may take over.
 	Members []string `json:"members,omitempty"`
 	// Quorum is on how many of the members an acknowledged commit is; 0 is asynchronous.

@@ -285,7 +285,7 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 		return nil
 	}
 	status := &agentapi.ElectionStatus{
-		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
+		Leader: record.Holder, LeaseCreated: record.Created, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
 		LeaseAgeSeconds: m.core.Age(m.Now()).Seconds(),
 	}
 	status.Degraded = elect.Degraded(m.core)

@@ -34,8 +34,8 @@ type mind struct {
 	knownLagOnly bool
 	seen         time.Time // that the replicas were; zero: never
 	// The latest primary that was heard of.
-	generation string
-	term       int64
+	generation, lease string
+	term              int64
 
 	held     bool
 	since    time.Time // that it is held, or was, if it was let go
@@ -45,11 +45,10 @@ type mind struct {
 
 // heard takes in an answer of the place that is said to be the primary's.
 func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
-	former := answer.DataGeneration == m.generation && answer.Term < m.term
-	if former || !answer.Serving {
+	if m.former(answer) && !m.letGo || !answer.Serving {
 		return m.lost(now)
 	}
-	m.generation, m.term = answer.DataGeneration, answer.Term
+	m.generation, m.lease, m.term = answer.DataGeneration, answer.LeaseCreated, answer.Term
 	if m.readOnly {
 		return m.named(answer, now)
 	}
@@ -61,6 +60,18 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 	}
 	m.handover = answer.Handover
 	return m.hold(now)
+}
+
+// former says whether an answer is of an earlier primary than the latest one. It isn't believed, for as long as clients can be kept waiting: a Lease that was
+// restored from a backup counts terms a second time.
+func (m *mind) former(answer agentapi.PoolerAnswer) bool {
+	switch {
+	case answer.DataGeneration != m.generation:
+		return false
+	case answer.LeaseCreated != m.lease && answer.LeaseCreated != "" && m.lease != "": // terms of two Leases can't be compared
+		return answer.LeaseCreated < m.lease
+	}
+	return answer.Term < m.term
 }
 
 // named takes in who may have readers.

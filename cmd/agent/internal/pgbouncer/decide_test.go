@@ -35,6 +35,12 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		answer.ReplicasSeconds = age.Seconds()
 		return answer
 	}
+	of := func(lease string, term int64) agentapi.PoolerAnswer {
+		answer := primary(term, "")
+		answer.LeaseCreated = lease
+		return answer
+	}
+	const old, young = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 	unknown := func(term int64) agentapi.PoolerAnswer {
 		return agentapi.PoolerAnswer{Serving: true, DataGeneration: "g", Term: term, ReplicasUnknown: true}
 	}
@@ -67,6 +73,14 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		"a former primary that thaws":   {heard(primary(2, ""), serve), {want: hold}, heard(primary(1, ""), nothing), heard(primary(2, ""), serve)},
 		"other data, whose terms begin anew": {
 			heard(primary(7, ""), serve), heard(agentapi.PoolerAnswer{Serving: true, DataGeneration: "h", Term: 1}, serve),
+		},
+		"another Lease, whose terms begin anew": {
+			heard(of(old, 7), serve), {want: hold}, heard(of(young, 1), serve), heard(of(old, 8), hold), heard(of(young, 1), serve),
+		},
+		"an agent that doesn't name the Lease": {heard(of(old, 7), serve), heard(of("", 6), hold), heard(of("", 7), serve)},
+		"a Lease that was restored from a backup": {
+			heard(of(old, 7), serve), {want: hold}, heard(of(old, 6), nothing), {after: pauseLimit, tick: true, want: release},
+			heardAt(pauseLimit, of(old, 6), serve), heard(of(old, 6), serve),
 		},
 		"a pooler that is forgotten": {
 			heard(primary(1, ""), serve), heard(primary(1, "h"), hold), {after: pauseLimit - 1, tick: true, want: nothing},

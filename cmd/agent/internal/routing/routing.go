@@ -22,7 +22,9 @@ const (
 // Facts are what the answers say of this instance, as of now.
 type Facts struct {
 	Pod, DataGeneration string
-	Term                int64
+	// LeaseCreated is when the Lease was that Term is of.
+	LeaseCreated string
+	Term         int64
 	// Leads: nobody else may be the primary at this moment.
 	Leads bool
 }
@@ -170,13 +172,13 @@ func (d *Desk) answer(request agentapi.PoolerRequest) (agentapi.PoolerAnswer, <-
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	answer := agentapi.PoolerAnswer{
-		Pod: facts.Pod, DataGeneration: facts.DataGeneration, Term: facts.Term,
+		Pod: facts.Pod, DataGeneration: facts.DataGeneration, LeaseCreated: facts.LeaseCreated, Term: facts.Term,
 		Serving: d.serving && facts.Leads, Handover: d.handover,
 	}
 	if d.handover != "" {
 		answer.HandoverSeconds = time.Until(d.ends).Seconds()
 	}
-	answer.Version = fmt.Sprintf("%d.%d.%d.%t", d.epoch, d.count, facts.Term, answer.Serving)
+	answer.Version = fmt.Sprintf("%d.%d.%s.%d.%t", d.epoch, d.count, facts.LeaseCreated, facts.Term, answer.Serving)
 	if !request.ReadOnly {
 		return answer, d.changed
 	}

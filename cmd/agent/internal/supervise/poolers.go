@@ -51,7 +51,7 @@ func (s *State) poolerFacts() routing.Facts {
 	want := elected.Want()
 	facts.Leads = want.Until > elected.Now() && (want.Role == elect.Lead || want.Role == elect.Stop && want.Orderly)
 	if status := elected.Status(); status != nil {
-		facts.Term = status.Term
+		facts.LeaseCreated, facts.Term = status.LeaseCreated, status.Term
 	}
 	return facts
 }
