@@ -242,12 +242,19 @@ func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
 	return false, err
 }
 
+// hasClients says whether anybody is connected, as far as it is known.
+func (b *bouncer) hasClients(ctx context.Context) bool {
+	clients, err := b.rows(ctx, "SHOW CLIENTS")
+	return err != nil || slices.ContainsFunc(clients, func(c map[string]string) bool { return c["user"] != console })
+}
+
 // settle waits until no login at a server is under way or about to begin, but not for long. A pause or a change of servers would break the login
 // off, PgBouncer would count it as failed, and answer clients with an error until another has succeeded.
 func (b *bouncer) settle(ctx context.Context, poolSize int) error {
+	pending := logins{size: poolSize, looks: map[string]int{}}
 	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
 		pools, err := b.rows(ctx, "SHOW POOLS")
-		if err != nil || !slices.ContainsFunc(pools, func(pool map[string]string) bool { return opens(pool, poolSize) }) {
+		if err != nil || !pending.in(pools) {
 			return err
 		}
 		select {
@@ -259,15 +266,38 @@ func (b *bouncer) settle(ctx context.Context, poolSize int) error {
 	return nil
 }
 
-// opens says whether a pool opens a connection to the server, or is about to: it does as long as clients wait and the pool isn't full.
-func opens(pool map[string]string, size int) bool {
-	servers := 0
+// logins tells, look by look, whether one is under way or about to begin.
+type logins struct {
+	size  int            // of a pool, if nothing else limits it
+	looks map[string]int // at pools whose clients have waited without a login since
+}
+
+// settleLooks are more than PgBouncer needs to open a connection that a client waits for. If there is none by then, a limit of the database or the
+// user keeps it from that.
+const settleLooks = 20
+
+func (l *logins) in(pools []map[string]string) (pending bool) {
+	for _, pool := range pools {
+		name := pool["user"] + "@" + pool["database"]
+		switch {
+		case pool["sv_login"] != "0":
+			l.looks[name], pending = 0, true
+		case pool["cl_waiting"] != "0" && serversOf(pool) < l.size && l.looks[name] < settleLooks:
+			l.looks[name]++
+			pending = true
+		}
+	}
+	return pending
+}
+
+// serversOf counts the connections of a pool to the server.
+func serversOf(pool map[string]string) (servers int) {
 	for name, value := range pool {
 		if count, err := strconv.Atoi(value); err == nil && strings.HasPrefix(name, "sv_") {
 			servers += count
 		}
 	}
-	return pool["sv_login"] != "0" || pool["cl_waiting"] != "0" && servers < size
+	return servers
 }
 
 // use sends clients to these servers from now on. A connection to another one is closed once the transaction on it has ended.

@@ -83,7 +83,8 @@ type Pooler struct {
 	paused   bool
 	drained  chan string // the number of a pause whose transactions have ended
 	pauses   int
-	shutting bool // PgBouncer ends when its clients have gone
+	leaving  bool // PgBouncer ends when its clients have gone, or have had the time to
+	shutting bool // it ends when their transactions have
 	// waitsFor is the reason why clients wait that was logged last.
 	waitsFor string
 	// doubted is since when the server that clients are sent to may be dead, whatever its agent says; zero: it isn't doubted.
@@ -170,6 +171,9 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			p.hasDrained(id)
 		case <-tick.C:
 			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(time.Now()), nil))
+			if p.leaving && !p.shutting && !p.bouncer.hasClients(beside) {
+				due = time.After(0)
+			}
 		}
 		if err != nil {
 			p.Log.Error("PgBouncer is not as it should be; trying again", "error", err)
@@ -439,25 +443,29 @@ func (p *Pooler) sum() (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(hash.Sum(nil))
 }
 
-// shutdown are the steps of the end, each with how long to wait after it: no new connections; then no new transactions; then nothing.
+// shutdown are the steps of the end, each with how long to wait after it, at most: clients may go; then no new transactions; then nothing.
+// PgBouncer's SHUTDOWN WAIT_FOR_CLIENTS is none of them: whoever is still connected then could not be kept waiting in a handover.
 func (p *Pooler) shutdown(ctx context.Context) []func() time.Duration {
-	command := func(command string, wait time.Duration) func() time.Duration {
-		return func() time.Duration {
-			p.shutting = true
-			p.tell()
-			p.Log.Info("PgBouncer ends", "command", command)
-			if err := errors.Join(p.goOn(ctx), p.bouncer.do(ctx, command)); err != nil {
-				p.Log.Error("PgBouncer does not end as it was told", "error", err)
-			}
-			return wait
+	leave := func() time.Duration {
+		p.leaving = true
+		return max(0, time.Duration(p.config.DrainSeconds)*time.Second)
+	}
+	shut := func() time.Duration {
+		p.shutting = true
+		p.tell()
+		if p.endPause != nil { // who waits is told that PgBouncer ends
+			p.endPause()
+			p.endPause, p.paused = nil, false
 		}
+		p.Log.Info("PgBouncer ends once no transaction is open")
+		if err := p.bouncer.do(ctx, "SHUTDOWN WAIT_FOR_SERVERS"); err != nil {
+			p.Log.Error("PgBouncer does not end as it was told", "error", err)
+		}
+		return lastTime
 	}
 	kill := func() time.Duration {
 		_ = p.bouncer.process.Process.Kill() // it has ended otherwise
 		return lastTime
 	}
-	drain := max(0, time.Duration(p.config.DrainSeconds)*time.Second)
-	return []func() time.Duration{
-		command("SHUTDOWN WAIT_FOR_CLIENTS", drain), command("SHUTDOWN WAIT_FOR_SERVERS", lastTime), kill,
-	}
+	return []func() time.Duration{leave, shut, kill}
 }
