@@ -21,6 +21,8 @@ type Facts struct {
 	// Settle is the time after which everything that the live cluster has committed is in the archive; 0: there is no such
 	// time.
 	Settle time.Duration
+	// Behind is since when WAL of the live cluster has waited to be archived for longer than it should; zero: none has.
+	Behind time.Time
 }
 
 const (

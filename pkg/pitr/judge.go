@@ -31,7 +31,22 @@ func (j *judge) stopAt(t Target) Verdict {
 	return Verdict{Code: Reachable, Target: j.target, Candidate: j.c, StopAt: t}
 }
 
-func (j *judge) toTheEnd() Verdict { return j.stopAt(Target{}) }
+// toTheEnd of what there is. Of a segment that is still written, more may be there by the time that it is replayed.
+func (j *judge) toTheEnd() Verdict {
+	v := j.stopAt(Target{})
+	if reach := j.c.Reach; reach.open() && !j.target.End() {
+		v.Bound = reach.EndLSN
+	}
+	return v
+}
+
+// settled is the time from which on everything has been archived that the live cluster had committed Settle before.
+func (j *judge) settled() time.Time {
+	if behind := j.facts.Behind; !behind.IsZero() && behind.Before(j.facts.Read) {
+		return behind
+	}
+	return j.facts.Read
+}
 
 // live says that more WAL may come on the timeline that is followed.
 func (j *judge) live() bool {
@@ -51,7 +66,7 @@ func (j *judge) time(at time.Time) Verdict {
 		return j.gap()
 	case !j.live():
 		return j.refuse(BeyondEnd)
-	case j.facts.Settle > 0 && !j.facts.Read.Before(at.Add(j.facts.Settle)):
+	case j.facts.Settle > 0 && !j.settled().Before(at.Add(j.facts.Settle)):
 		return j.toTheEnd()
 	case j.facts.Settle > 0:
 		return j.await(at.Add(j.facts.Settle))
@@ -59,10 +74,13 @@ func (j *judge) time(at time.Time) Verdict {
 	return j.awaitOr(BeyondEnd)
 }
 
-// lsn: where no record begins at the position or after it, everything there is comes before it.
+// lsn: where no record begins at the position or after it, everything there is comes before it. A segment that is still written may yet get one.
 func (j *judge) lsn() Verdict {
 	at, reach := j.target.LSN, j.c.Reach
 	end := reach.Last().End()
+	if reach.open() {
+		end = reach.EndLSN
+	}
 	switch {
 	case at < reach.EndLSN || at <= end && j.target.includes():
 		return j.stopAt(j.target)
@@ -78,7 +96,7 @@ func (j *judge) lsn() Verdict {
 
 // xid: only replay finds a transaction. What had committed when the restore was asked for is archived first.
 func (j *judge) xid() Verdict {
-	if until := j.facts.Asked.Add(j.facts.Settle); j.live() && j.facts.Settle > 0 && j.facts.Read.Before(until) {
+	if until := j.facts.Asked.Add(j.facts.Settle); j.live() && j.facts.Settle > 0 && j.settled().Before(until) {
 		return j.await(until)
 	}
 	return j.stopAt(j.target)

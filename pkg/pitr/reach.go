@@ -45,6 +45,11 @@ func (r *Reach) Last() postgres.Segment {
 	return r.Runs[len(r.Runs)-1].Last
 }
 
+// open says that the last segment is still written, and how far it goes is known.
+func (r *Reach) open() bool {
+	return len(r.Runs) > 0 && r.Runs[len(r.Runs)-1].Open && r.EndLSN > r.Last().Start()
+}
+
 // Segments is how many there are from First to Last, on all timelines.
 func (r *Reach) Segments() int64 {
 	total := int64(0)

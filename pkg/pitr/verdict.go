@@ -52,7 +52,9 @@ type Verdict struct {
 	Target    Target
 	Candidate *Candidate
 	// StopAt is where replay stops. Its zero value: at the end of Candidate.Reach.
-	StopAt  Target
+	StopAt Target
+	// Bound is how far Candidate.Reach led, where it may lead further by the time that it is replayed, and nothing more is wanted.
+	Bound   postgres.LSN
 	Missing postgres.Segment
 	Oldest  Backup
 	Before  uint32

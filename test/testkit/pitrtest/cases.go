@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/pitr"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Case is a question and its answer.
@@ -24,6 +25,7 @@ type Want struct {
 	Timeline        uint32
 	Last            string // segment
 	End             bool   // replay has no target to stop at
+	Bound           postgres.LSN
 	// Missing is the segment that is named.
 	Missing string
 	// Unlinked is the timeline whose history is missing.
@@ -53,6 +55,12 @@ func reaches(backup string, timeline uint32, last uint64) Want {
 func toTheEnd(backup string, timeline uint32, last uint64) Want {
 	w := reaches(backup, timeline, last)
 	w.End = true
+	return w
+}
+
+// bounded is a way to the end that is known now, whatever is archived meanwhile.
+func bounded(w Want, at postgres.LSN) Want {
+	w.Bound = at
 	return w
 }
 
@@ -186,6 +194,10 @@ func reached() []Case {
 		{Name: "the end, from a backup that is asked for", Lineages: shop(), BackupID: "old", Want: toTheEnd("old", 1, 14)},
 		{Name: "the end in a segment that is still written", Lineages: shop(open(1, 15)), Want: toTheEnd("new", 1, 15)},
 		{Name: "a time in a segment that is still written", Lineages: shop(open(1, 15)), Target: at(14), Want: reaches("new", 1, 15)},
+		{Name: "a time after all commits of a segment that is still written", Lineages: shop(open(1, 15)), Target: at(15), Want: bounded(toTheEnd("new", 1, 15), LSN(15, SegmentSize/2))},
+		{Name: "a position in a segment that is still written", Lineages: shop(open(1, 15)), Target: pitr.Target{LSN: LSN(15, 0x80)}, Want: reaches("new", 1, 15)},
+		{Name: "the end of a segment that is still written", Lineages: shop(open(1, 15)), Target: pitr.Target{LSN: LSN(15, SegmentSize/2)}, Want: bounded(toTheEnd("new", 1, 15), LSN(15, SegmentSize/2))},
+		{Name: "a position behind the last record", Lineages: shop(), Target: pitr.Target{LSN: LSN(14, SegmentSize/2+8)}, Want: toTheEnd("new", 1, 14)},
 	}
 }
 
@@ -198,6 +210,7 @@ func refused() []Case {
 		{Name: "a time in the future", Lineages: shop(), Target: at(70), Want: Want{Code: pitr.InFuture}},
 		{Name: "a time beyond the end", Lineages: shop(), Target: at(20), Want: beyond},
 		{Name: "a position beyond the end", Lineages: shop(), Target: pitr.Target{LSN: LSN(20, 0)}, Want: beyond},
+		{Name: "a position that a segment in pieces may have had", Lineages: shop(open(1, 15)), Target: pitr.Target{LSN: LSN(15, SegmentSize/2+8)}, Want: beyond},
 		{Name: "a time before the oldest backup", Lineages: shop(), Target: at(1), Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
 		{Name: "a position before the oldest backup", Lineages: shop(), Target: pitr.Target{LSN: LSN(1, 0)}, Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
 		{Name: "a time before the oldest backup, and a damaged one", Lineages: shop(damaged("bad")), Target: at(1), Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
@@ -229,6 +242,8 @@ func awaited() []Case {
 	asked.Asked = Minute(30)
 	never := asked
 	never.Settle = 0
+	late, lateAfter := live, live
+	late.Behind, lateAfter.Behind = Minute(20), Minute(40)
 	justNow := at(58)
 	fast := Minute(58).Add(30 * time.Second)
 	return []Case{
@@ -238,6 +253,10 @@ func awaited() []Case {
 		{Name: "a restore point that was just created", Facts: live, Lineages: shop(), Target: pitr.Target{RestorePoint: "p"}, Want: wait},
 		{Name: "a transaction of just now", Facts: live, Lineages: shop(), Target: pitr.Target{XID: 700}, Want: wait},
 		{Name: "a time until which a live, quiet cluster archived nothing", Facts: live, Lineages: shop(), Target: at(30), Want: toTheEnd("new", 1, 14)},
+		{Name: "a time that a live cluster has not archived yet", Facts: late, Lineages: shop(), Target: at(30), Want: wait},
+		{Name: "a time after which archiving began to lag", Facts: lateAfter, Lineages: shop(), Target: at(30), Want: toTheEnd("new", 1, 14)},
+		{Name: "a transaction that a live cluster has not archived yet", Facts: late, Lineages: shop(), Target: pitr.Target{XID: 700}, Want: wait},
+		{Name: "a position that a segment in pieces is about to have", Facts: live, Lineages: shop(open(1, 15)), Target: pitr.Target{LSN: LSN(15, SegmentSize/2+8)}, Want: wait},
 		{Name: "a position that is far away", Facts: live, Lineages: shop(), Target: pitr.Target{LSN: 0xFFF00000000}, Want: Want{Code: pitr.BeyondEnd, Lineage: First, Backup: "new", Timeline: 1}},
 		{Name: "a position that did not come", Facts: asked, Lineages: shop(), Target: pitr.Target{LSN: LSN(20, 0)}, Want: Want{Code: pitr.BeyondEnd, Lineage: First, Backup: "new", Timeline: 1}},
 		{Name: "a restore point that did not come", Facts: asked, Lineages: shop(), Target: pitr.Target{RestorePoint: "p"}, Want: Want{Code: pitr.PointNotFound, Lineage: First, Backup: "new", Timeline: 1}},

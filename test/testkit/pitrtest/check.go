@@ -19,7 +19,7 @@ func (w Want) Check(t testing.TB, v pitr.Verdict) {
 			got.Backup, got.Timeline = r.Backup.ID, r.Timeline
 		}
 		if v.Code == pitr.Reachable {
-			got.Last, got.End = c.Reach.Last().Name(), v.StopAt.End()
+			got.Last, got.End, got.Bound = c.Reach.Last().Name(), v.StopAt.End(), v.Bound
 		}
 	}
 	if w.Missing != "" {

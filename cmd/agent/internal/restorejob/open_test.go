@@ -51,6 +51,7 @@ func TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone(t *testing.T)
 		}})
 		b.rows(201, 230)
 		b.ship(a)
+		first := b.value("SELECT pg_current_wal_flush_lsn()::text")
 		b.rows(231, 235)
 		open := b.ship(a)
 		b.rows(236, 240)
@@ -67,6 +68,17 @@ func TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone(t *testing.T)
 		b.last = open
 		if first, last, count := b.rowsIn(b.restore(b.store, b.task(agentapi.RestoreTarget{}))); first != 1 || last != 235 || count != 235 {
 			t.Errorf("%d rows, from %d to %d", count, first, last)
+		}
+		// As a Restore that was planned when less was shipped.
+		if _, last, count := b.rowsIn(b.restore(b.store, b.task(agentapi.RestoreTarget{LSN: first}))); last != 230 || count != 230 {
+			t.Errorf("%d rows up to %d, where 230 had been shipped", count, last)
+		}
+		header, err := wal.New(b.store).ReadHeader(t.Context(), b.lineage, open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, last, count := b.rowsIn(b.restore(b.store, b.task(agentapi.RestoreTarget{LSN: header.EndLSN.String()}))); last != 235 || count != 235 {
+			t.Errorf("%d rows up to %d, where 235 had been shipped", count, last)
 		}
 	})
 }

@@ -44,6 +44,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 	archive := wal.New(r.store)
 	r.noteExtent(ctx, archive)
 	source := newSource(archive, r.task.Lineage, r.last, spool, r.progress())
+	source.keep = !r.task.Target.End()
 	listener, err := walsocket.Listen(r.SocketDir)
 	if err != nil {
 		return agentapi.RestoreResult{}, err

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
@@ -21,8 +24,13 @@ type source struct {
 	ahead   *archive.Ahead
 	lineage string
 	last    postgres.Segment
+	spool   string
 	// served is told of each segment that replay has come to.
 	served func(postgres.Segment)
+	// keep: the last segment stays what it was when it was first asked for. It may be one that is still written, and whether anything lies
+	// beyond a target is found by replaying it.
+	keep bool
+	kept string // the copy of it; empty: there is none yet
 
 	mu     sync.Mutex
 	err    error
@@ -31,7 +39,7 @@ type source struct {
 
 // newSource fetches into a spool on the volume.
 func newSource(from *wal.Archive, lineage string, last postgres.Segment, spool string, served func(postgres.Segment)) *source {
-	return &source{ahead: archive.NewAhead(from, lineage, spool, last.SegSize), lineage: lineage, last: last, served: served}
+	return &source{ahead: archive.NewAhead(from, lineage, spool, last.SegSize), lineage: lineage, last: last, spool: spool, served: served}
 }
 
 // Archive is archive_command, which a server under restore doesn't have.
@@ -87,9 +95,13 @@ func (s *source) fetch(ctx context.Context, name, path string) error {
 	if beyond(file.Segment, s.last) {
 		return fmt.Errorf("%s lies beyond the planned end: %w", name, walsocket.ErrNotArchived)
 	}
+	if s.kept != "" && file.Segment == s.last {
+		return copyFile(s.kept, path)
+	}
 	err = s.ahead.Segment(ctx, file.Segment, path, func(next postgres.Segment) bool { return !beyond(next, s.last) })
 	if err == nil {
 		s.served(file.Segment)
+		return s.keepLast(file.Segment, path)
 	}
 	if errors.Is(err, objstore.ErrNotFound) {
 		if file.Timeline < s.last.Timeline {
@@ -100,6 +112,33 @@ func (s *source) fetch(ctx context.Context, name, path string) error {
 		return fmt.Errorf("%w: segment %s of lineage %s", errMissing, name, s.lineage)
 	}
 	return err
+}
+
+// keepLast keeps the last segment. PostgreSQL may overwrite what it was given.
+func (s *source) keepLast(segment postgres.Segment, path string) error {
+	if !s.keep || segment != s.last {
+		return nil
+	}
+	kept := filepath.Join(s.spool, "last")
+	if err := copyFile(path, kept); err != nil {
+		return err
+	}
+	s.kept = kept
+	return nil
+}
+
+func copyFile(from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
 }
 
 // beyond says that a segment is not part of the plan: it was archived later, or on a timeline that isn't followed.

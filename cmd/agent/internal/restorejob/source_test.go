@@ -65,6 +65,32 @@ func TestSegmentsAreServedAndServedAgain(t *testing.T) {
 	}
 }
 
+func TestTheLastSegmentStaysWhatItWasIfAnythingMayLieBeyondATarget(t *testing.T) {
+	store := mem.New()
+	s := sourceOf(t, store, 4, 5)
+	s.keep = true
+	for _, n := range []uint64{4, 5} {
+		if _, err := fetched(t, s, segment(n).Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []string
+	for object, err := range store.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object.Key)
+	}
+	if err := store.Delete(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if content, err := fetched(t, s, segment(5).Name()); err != nil || content[0] != 5 {
+			t.Errorf("%v, %v", content, err)
+		}
+	}
+}
+
 func TestRecoveryEndsOnlyWhereThePlanEnds(t *testing.T) {
 	s := sourceOf(t, mem.New(), 3, 5, 6)
 	for name, want := range map[string]error{

@@ -21,8 +21,11 @@ func Phrase(v pitr.Verdict, source string, now time.Time) (reason, message strin
 		}
 		return v1alpha1.ReasonBackupNotFound, fmt.Sprintf("The repository has no backup of %s, and replay needs one to begin with.", source)
 	case pitr.NotArchivedYet:
-		return v1alpha1.ReasonAwaitingWAL, fmt.Sprintf("%s is beyond the end of the archive (LSN %s, last commit at %s). Waiting for the cluster to archive more, until %s at most.",
-			capital(v.Target), c.Reach.EndLSN, pitr.Stamp(v.LastKnown()), pitr.Stamp(v.Until.Truncate(time.Second)))
+		message = fmt.Sprintf("%s is beyond the end of the archive (LSN %s, last commit at %s). ", capital(v.Target), c.Reach.EndLSN, pitr.Stamp(v.LastKnown()))
+		if !v.Until.After(now) {
+			return v1alpha1.ReasonAwaitingWAL, message + "Waiting for the cluster to archive the WAL that it has written: archiving lags behind."
+		}
+		return v1alpha1.ReasonAwaitingWAL, message + fmt.Sprintf("Waiting for the cluster to archive more, until %s at most.", pitr.Stamp(v.Until.Truncate(time.Second)))
 	case pitr.InFuture:
 		message = fmt.Sprintf("spec.target.time %s is in the future (it is %s now). Write a time that has passed, or leave spec.target out.",
 			pitr.Stamp(*v.Target.Time), pitr.Stamp(now.Truncate(time.Second)))

@@ -49,9 +49,12 @@ func checkSentence(t *testing.T, c *pitrtest.Case, v pitr.Verdict) {
 	if reason != wantReason {
 		t.Errorf("the reason is %s, want %s", reason, wantReason)
 	}
+	if lags := strings.Contains(message, "archiving lags behind"); lags != (!v.Until.IsZero() && !v.Until.After(c.Facts.Now)) {
+		t.Errorf("until %s: %s", v.Until, message)
+	}
 	want := c.Want
 	parts := map[pitr.Code][]string{
-		pitr.NotArchivedYet:   {"is beyond the end of the archive (LSN 0/E80000, last commit at 2026-03-01T12:13:00Z). Waiting"},
+		pitr.NotArchivedYet:   {"is beyond the end of the archive (LSN 0/", ", last commit at 2026-03-01T12:1", ":00Z). Waiting for the cluster to archive "},
 		pitr.InFuture:         {"spec.target.time", "is in the future (it is 2026-03-01T12:58:00Z now)"},
 		pitr.HistoryMissing:   {postgres.HistoryName(want.Unlinked), "Set spec.target.timeline: 1"},
 		pitr.BackupIncomplete: {want.Backup, want.Missing}, pitr.Gap: {want.Missing, "the last commit before it is at"},

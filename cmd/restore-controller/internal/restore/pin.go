@@ -168,6 +168,9 @@ func (o *observed) facts(read time.Time) pitr.Facts {
 	}
 	if archive := liveArchive(live); archive != nil && archive.Repository == o.repositoryName() {
 		facts.Live, facts.Settle = archive.Lineage, settle(live)
+		if since := archive.WaitingSince; since != nil {
+			facts.Behind = since.Time
+		}
 	}
 	return facts
 }
@@ -229,7 +232,7 @@ func (r *Reconciler) pin(o *observed, header *backup.Header, verdict pitr.Verdic
 		Timeline: int64(reach.Timeline), FirstWAL: reach.First().Name(), LastWAL: reach.Last().Name(), WALSegments: reach.Segments(),
 		MajorVersion: int32(header.PGMajor), Image: into.image, SystemIdentifier: header.SystemIdentifier,
 		FetchBytes: fetchBytes(header), WriteBytes: header.Totals.LogicalBytes,
-		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
+		Target: verdict.Target.String(), StopAt: stopAt(verdict),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.shown(), Accepted: into.accepted, RecordedBy: into.recordedBy(header),
 		DamagedPages: damagedPages(header), Damaged: firstDamaged(header),
@@ -295,7 +298,11 @@ func (r *Reconciler) takes(o *observed, header *backup.Header) (taker, flow.Outc
 	return into, flow.Next
 }
 
-func stopAt(target pitr.Target) *v1alpha1.RestoreTarget {
+func stopAt(verdict pitr.Verdict) *v1alpha1.RestoreTarget {
+	target := verdict.StopAt
+	if target.End() {
+		target.LSN = verdict.Bound
+	}
 	if target.End() {
 		return nil
 	}
