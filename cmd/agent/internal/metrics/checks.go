@@ -8,11 +8,11 @@ import (
 
 var (
 	checkTime      = describe("check_timestamp_seconds", "When a deep check of the agent ended last, in seconds since 1970; missing before its first turn, like howdah_check_failed.", "check")
-	checkFailed    = describe("check_failed", "1 if a deep check of the agent could not be done, or found its object unreachable, when it was tried last.", "check")
-	checkDamaged   = describe("check_damaged", "1 while pages or indexes of the instance are known to be damaged. Those of a primary that only PostgreSQL has noticed are in the finding ChecksumFailures.")
+	checkFailed    = describe("check_failed", "1 if the last run of a deep check failed, or could not reach what it checks.", "check")
+	checkDamaged   = describe("check_damaged", "1 while pages or indexes of the instance are known to be damaged. Damage of a primary that only PostgreSQL has reported is in the finding ChecksumFailures.")
 	checkedIndexes = describe("check_indexes", "Indexes of the present round through all databases, by result: checked; waiting for a check of their own at its end, because it takes long; or skipped, because it takes too long or somebody has locked them.", "result")
 	checkRound     = describe("check_round_timestamp_seconds", "When the last round through the indexes of all databases ended, in seconds since 1970; 0: none has ended yet.")
-	checkMissed    = describe("check_round_missed", "What that round could not check, by kind: databases, or indexes of others. It says nothing of these.", "kind")
+	checkMissed    = describe("check_round_missed", "How many objects that round could not check, by kind: databases, or indexes of other databases.", "kind")
 	clockAhead     = describe("check_clock_ahead_seconds", "How far the clock of the node is ahead of that of the API server, to about a second; negative: it is behind.")
 )
 
