@@ -60,6 +60,30 @@ func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
 	}
 }
 
+func TestPoolersPauseBeforeAPrimaryEndsThatHasNoReplica(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.first.run()
+	pooler := agentapi.PoolerRequest{Pooler: "pool-1"}
+	before := two.first.answers(pooler, "it serves", serving)
+	ended := make(chan error, 1)
+	go func() { ended <- two.first.terminate(time.Minute) }()
+	pooler.Known = before.Version
+	told := two.first.answers(pooler, "it ends", func(a agentapi.PoolerAnswer) bool { return a.Handover != "" || !a.Serving })
+	if !told.Serving {
+		t.Errorf("nobody may come here any more, before transactions have ended: %+v", told)
+	}
+	pooler.Known, pooler.Pausing = told.Version, told.Handover
+	go two.first.agent.Respond(t.Context(), pooler)
+	two.first.sql("SELECT 1") // a transaction that was open may still end
+	pooler.Paused = told.Handover
+	two.first.answers(pooler, "it serves nobody any more", func(a agentapi.PoolerAnswer) bool { return !a.Serving })
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)

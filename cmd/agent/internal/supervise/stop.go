@@ -17,14 +17,15 @@ import (
 func (s *server) stop() error {
 	defer s.waiting()()
 	s.election.Leave()
+	deserted := false
 	if s.as == primaryMode && s.latest.elects() {
 		s.checkpoint(context.Background())
-		s.noteDeserted(context.Background())
+		deserted = s.isDeserted(context.Background())
 	}
 	if s.as == replicaMode && s.latest.replicasLast() && !delayed(s.latest.config(), s.Pod) {
 		awaitRest(context.Background(), s)
 	}
-	err := s.end()
+	err := s.endOf(deserted)
 	s.set(func(status *agentapi.Status) { status.State = agentapi.StateStopped })
 	if err != nil {
 		s.Log.Error("PostgreSQL has been stopped, but not cleanly", "error", err)
@@ -66,14 +67,15 @@ func finishArchive(s *server) {
 // namedFiles is how many files of WAL are named that are not archived.
 const namedFiles = 8
 
-// noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at once
-// they are gone by now: nobody is waited for then, and clients are told at once that there is no primary, rather than when a
-// connection to this pod hangs. Replicas that end after it stay connected until they have everything, and take over nothing.
-func (s *server) noteDeserted(ctx context.Context) {
+// isDeserted says whether no replica is left to take over, after the election was told which. Where all pods end at once they are gone by now.
+// Replicas that end after it stay connected until they have everything, and take over nothing.
+func (s *server) isDeserted(ctx context.Context) bool {
 	connected, err := s.replicas.tell(ctx)
-	if (err != nil || connected > 0) && !s.latest.replicasLast() {
-		return
-	}
+	return err == nil && connected == 0 || s.latest.replicasLast()
+}
+
+// noteDeserted has nobody waited for, and clients told at once that there is no primary, rather than when a connection to this pod hangs.
+func (s *server) noteDeserted(ctx context.Context) {
 	s.withdraw(ctx)
 	s.election.report(func(server *elect.Server) { server.Deserted = true })
 }
@@ -138,10 +140,16 @@ func (s *server) handOver(ctx context.Context) error {
 const withdrawTime = 2 * time.Second
 
 // end ends the server in order, as far as the grace period allows.
-func (s *server) end() error {
+func (s *server) end() error { return s.endOf(false) }
+
+// endOf ends a server that may have no replica which takes over. Its poolers are told before: they pause for as long as it still is the primary.
+func (s *server) endOf(deserted bool) error {
 	patience, cancel := patience(s)
 	defer cancel()
 	s.pausePoolers(patience)
+	if deserted {
+		s.noteDeserted(patience)
+	}
 	return shutDown(patience, s)
 }
 
