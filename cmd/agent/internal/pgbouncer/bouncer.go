@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,9 +28,10 @@ const (
 	clientCAFile = "client-ca.crt"
 	// commandTime is how long PgBouncer may take to carry out a command of its console.
 	commandTime = 5 * time.Second
-	// settleTime is for how long a pause or a change of servers waits for logins to end, and settleInterval how often it looks.
-	settleTime, settleInterval = 2 * time.Second, time.Millisecond
-	startPoll                  = 20 * time.Millisecond
+	// settleTime is for how long a pause or a change of servers waits for logins to end, and settleInterval how often it looks. settleShortly is for
+	// a server that may be dead: its logins may never end.
+	settleTime, settleShortly, settleInterval = 2 * time.Second, 100 * time.Millisecond, time.Millisecond
+	startPoll                                 = 20 * time.Millisecond
 )
 
 // bouncer is PgBouncer's process. Any goroutine may use it.
@@ -166,8 +166,8 @@ func (b *bouncer) do(ctx context.Context, command string) error {
 
 // pause has what clients ask for kept from now on. The function that it returns waits until no transaction is open any more, or ctx ends. It
 // takes the session that is open for it, as a login takes time, and doesn't cancel but close it: PgBouncer takes a cancel request of whoever waits for
-// one to resume. With settled, logins that are under way may end first.
-func (b *bouncer) pause(ctx context.Context, settled bool, poolSize int) (drained func() error, err error) {
+// one to resume. Logins that are under way may end first, within settle.
+func (b *bouncer) pause(ctx context.Context, settle time.Duration, poolSize int) (drained func() error, err error) {
 	limited, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	session, err := b.take(limited)
@@ -178,10 +178,8 @@ func (b *bouncer) pause(ctx context.Context, settled bool, poolSize int) (draine
 	if err != nil {
 		return nil, err
 	}
-	if settled {
-		if err := b.settle(limited, poolSize); err != nil {
-			return nil, errors.Join(err, raw.Conn.Close())
-		}
+	if err := b.settle(limited, settle, poolSize); err != nil {
+		return nil, errors.Join(err, raw.Conn.Close())
 	}
 	raw.Frontend.Send(&pgproto3.Query{String: "PAUSE"})
 	if err := raw.Frontend.Flush(); err != nil {
@@ -242,17 +240,27 @@ func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// hasClients says whether anybody is connected, as far as it is known.
+// hasClients says whether anybody is connected besides the console, as far as it is known.
 func (b *bouncer) hasClients(ctx context.Context) bool {
-	clients, err := b.rows(ctx, "SHOW CLIENTS")
-	return err != nil || slices.ContainsFunc(clients, func(c map[string]string) bool { return c["user"] != console })
+	pools, err := b.rows(ctx, "SHOW POOLS")
+	if err != nil {
+		return true
+	}
+	for _, pool := range pools {
+		for name, value := range pool {
+			if strings.HasPrefix(name, "cl_") && value != "0" && pool["database"] != "pgbouncer" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // settle waits until no login at a server is under way or about to begin, but not for long. A pause or a change of servers would break the login
 // off, PgBouncer would count it as failed, and answer clients with an error until another has succeeded.
-func (b *bouncer) settle(ctx context.Context, poolSize int) error {
+func (b *bouncer) settle(ctx context.Context, limit time.Duration, poolSize int) error {
 	pending := logins{size: poolSize, looks: map[string]int{}}
-	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 		pools, err := b.rows(ctx, "SHOW POOLS")
 		if err != nil || !pending.in(pools) {
 			return err

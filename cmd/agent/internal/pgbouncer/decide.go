@@ -66,7 +66,7 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 // restored from a backup counts terms a second time.
 func (m *mind) former(answer agentapi.PoolerAnswer) bool {
 	switch {
-	case answer.DataGeneration != m.generation:
+	case answer.DataGeneration != m.generation, answer.Term == 0: // a cluster of one instance has no Lease any more, and nobody else
 		return false
 	case answer.LeaseCreated != m.lease && answer.LeaseCreated != "" && m.lease != "": // terms of two Leases can't be compared
 		return answer.LeaseCreated < m.lease

@@ -77,7 +77,8 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		"another Lease, whose terms begin anew": {
 			heard(of(old, 7), serve), {want: hold}, heard(of(young, 1), serve), heard(of(old, 8), hold), heard(of(young, 1), serve),
 		},
-		"an agent that doesn't name the Lease": {heard(of(old, 7), serve), heard(of("", 6), hold), heard(of("", 7), serve)},
+		"an agent that doesn't name the Lease":              {heard(of(old, 7), serve), heard(of("", 6), hold), heard(of("", 7), serve)},
+		"a cluster that has one instance now, and no Lease": {heard(of(old, 7), serve), {want: hold}, heard(of("", 0), serve)},
 		"a Lease that was restored from a backup": {
 			heard(of(old, 7), serve), {want: hold}, heard(of(old, 6), nothing), {after: pauseLimit, tick: true, want: release},
 			heardAt(pauseLimit, of(old, 6), serve), heard(of(old, 6), serve),

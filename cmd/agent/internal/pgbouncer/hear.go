@@ -70,20 +70,23 @@ func (p *Pooler) explain(r report) {
 	p.waitsFor = reason
 }
 
-// feel takes in that the server which clients are sent to accepts sessions, or has just ended one. Its agent is asked anew either way.
+// feel takes in that the server which clients are sent to accepts sessions, or not yet, or has just ended one. After news, its agent is asked anew.
 func (p *Pooler) feel(ctx context.Context, s sign) error {
-	if p.endPause != nil && !s.alive || len(p.servers) == 0 || s.place != p.servers[0] || s.alive == p.doubted.IsZero() {
-		return nil // it is no news, or the end of a server that was announced
-	}
 	now := time.Now()
-	p.doubted = time.Time{}
-	defer p.poller.again()
-	if s.alive {
-		return nil
+	switch doubted := !p.doubted.IsZero(); {
+	case len(p.servers) == 0 || s.place != p.servers[0]:
+	case s.state == starting && doubted: // it recovers from a crash, while its agent may take it for what it was
+		p.doubted = now
+	case s.state == alive && doubted:
+		p.doubted = time.Time{}
+		p.poller.again()
+	case s.state == ended && !doubted && p.mind.handover == "": // it was not announced
+		p.doubted = now
+		p.poller.again()
+		p.Log.Warn("the server has ended a session", "pod", s.place.Pod)
+		return p.act(ctx, p.mind.lost(now), nil)
 	}
-	p.doubted = now
-	p.Log.Warn("the server has ended a session", "pod", s.place.Pod)
-	return p.act(ctx, p.mind.lost(now), nil)
+	return nil
 }
 
 // doubts says that a server is not known to accept sessions, whatever its agent says. It doesn't for long: the agent knows more.

@@ -37,11 +37,22 @@ type pulse struct {
 	changed chan struct{}
 }
 
-// sign is what a pulse tells of a server: it accepts sessions, or has ended one.
+// sign is what a pulse tells of a server.
 type sign struct {
 	place place
-	alive bool
+	state pulseState
 }
+
+type pulseState int
+
+const (
+	// ended: the server has ended a session.
+	ended pulseState = iota
+	// starting: it is there, and accepts no session yet.
+	starting
+	// alive: it accepts sessions.
+	alive
+)
 
 func newPulse(tls func(place) (*tls.Config, error), log *slog.Logger) *pulse {
 	return &pulse{tls: tls, log: log, changed: make(chan struct{})}
@@ -96,27 +107,31 @@ func (p *pulse) session(ctx context.Context, to place, changed <-chan struct{}, 
 		case <-ctx.Done():
 		}
 	}()
-	tell := func(alive bool) {
+	tell := func(state pulseState) {
 		select {
-		case signs <- sign{to, alive}:
+		case signs <- sign{to, state}:
 		case <-ctx.Done():
 		}
 	}
 	conn, err := p.connect(ctx, to)
 	p.explain(ctx, to, err)
-	if err != nil {
-		if refused(err) {
-			tell(true)
-			return false, unwatched
-		}
+	switch said := (*pgconn.PgError)(nil); {
+	case err == nil:
+	case !errors.As(err, &said):
 		return false, 0
+	case strings.HasPrefix(said.Code, "57P"):
+		tell(starting)
+		return false, 0
+	default: // it would accept the sessions of others
+		tell(alive)
+		return false, unwatched
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	tell(true)
+	tell(alive)
 	for err = nil; err == nil; { // it is told nothing
 		err = conn.WaitForNotification(ctx)
 	}
-	tell(false)
+	tell(ended)
 	return true, 0
 }
 
@@ -146,12 +161,6 @@ func why(err error) string {
 		return "its certificate is not accepted"
 	}
 	return "it does not respond"
-}
-
-// refused says that a server is there which would accept the sessions of others.
-func refused(err error) bool {
-	var said *pgconn.PgError
-	return errors.As(err, &said) && !strings.HasPrefix(said.Code, "57P") // it starts or ends
 }
 
 func (p *pulse) connect(ctx context.Context, to place) (*pgconn.PgConn, error) {

@@ -78,6 +78,7 @@ type Pooler struct {
 	mind    mind
 	target  place   // that is asked
 	servers []place // that PgBouncer sends clients to; none: it doesn't run yet
+	others  bool    // clients may have transactions on former ones, which are to be ended
 	// endPause ends the wait for transactions to end; nil: nobody waits. paused: they have.
 	endPause context.CancelFunc
 	paused   bool
@@ -220,10 +221,9 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 	if len(p.servers) == 0 {
 		return p.begin(ctx, to)
 	}
-	other := !slices.Equal(to, p.servers)
-	if other {
+	if !slices.Equal(to, p.servers) {
 		if p.config.ReadOnly { // they are not paused
-			if err := p.bouncer.settle(ctx, int(p.config.PoolSize)); err != nil {
+			if err := p.bouncer.settle(ctx, settleTime, int(p.config.PoolSize)); err != nil {
 				return err
 			}
 		}
@@ -232,22 +232,29 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 		}
 		p.Log.Info("clients are sent elsewhere", "pods", names(to))
 		p.send(to)
+		p.others = !p.config.ReadOnly
 	}
 	if err := p.goOn(ctx); err != nil {
 		return err
 	}
 	p.serves(names(to))
-	if other && !p.config.ReadOnly {
-		return p.bouncer.endOthers(ctx, to[0])
+	if !p.others {
+		return nil
 	}
-	return nil
+	err := p.bouncer.endOthers(ctx, to[0])
+	p.others = err != nil
+	return err
 }
 
 // send notes where clients are sent to. A server is watched that they are kept waiting for when it dies.
 func (p *Pooler) send(to []place) {
 	p.servers, p.doubted = to, time.Time{}
+	p.watchServer()
+}
+
+func (p *Pooler) watchServer() {
 	if p.config.Pausable() && !p.config.ReadOnly {
-		p.pulse.watch(to[0])
+		p.pulse.watch(p.servers[0])
 	}
 }
 
@@ -287,7 +294,7 @@ func (p *Pooler) hold(ctx context.Context) error {
 		p.tell()
 	}
 	ctx, end := context.WithCancel(ctx)
-	drained, err := p.bouncer.pause(ctx, announced, int(p.config.PoolSize))
+	drained, err := p.bouncer.pause(ctx, p.settles(announced), int(p.config.PoolSize))
 	if err != nil {
 		end()
 		return fmt.Errorf("pause: %w", err)
@@ -310,6 +317,17 @@ func (p *Pooler) hold(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// settles is how long logins may take to end before a pause.
+func (p *Pooler) settles(announced bool) time.Duration {
+	switch {
+	case announced:
+		return settleTime
+	case p.doubted.IsZero(): // only its agent doesn't respond, as far as it is known
+		return settleShortly
+	}
+	return 0
 }
 
 // refuse sends new readers nowhere where PgBouncer can't pause. Those that are connected keep their replicas.
@@ -389,6 +407,7 @@ func (p *Pooler) reread(ctx context.Context) {
 	}
 	p.config, p.files, p.refused, p.mind.knownLagOnly = config, next.files, nil, config.KnownLagOnly
 	p.Log.Info("the configuration was read again")
+	p.watchServer() // clients may be kept waiting in the new mode
 	p.tell()
 }
 
