@@ -140,6 +140,8 @@ type PositionRequest struct {
 type FollowRequest struct {
 	Position Position `json:"position"`
 	Address  string   `json:"address"`
+	// Leaving: the replica is about to end, and readers shall be sent to others.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // FollowAnswer is what the primary tells its replica.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -55,7 +56,9 @@ type Options struct {
 	Locate func(ctx context.Context) (agentapi.Position, error)
 	// Detach returns once a replica that is wanted to be detached receives no WAL any more.
 	Detach func(ctx context.Context) error
-	Log    *slog.Logger
+	// Readers is told by a primary which replica is about to end, and has readers sent to others; nil: nobody is.
+	Readers func(replica string, leaving bool)
+	Log     *slog.Logger
 }
 
 const (
@@ -69,15 +72,16 @@ const (
 type Member struct {
 	Options
 
-	mu      sync.Mutex
-	core    *elect.Core
-	want    elect.Want
-	server  elect.Server
-	guarded bool // the server may accept writes
-	leader  leaderFacts
-	primary primaryFacts
-	busy    map[string]bool // what is on its way
-	known   known
+	mu        sync.Mutex
+	core      *elect.Core
+	want      elect.Want
+	departing atomic.Bool // the server of a replica is about to end
+	server    elect.Server
+	guarded   bool // the server may accept writes
+	leader    leaderFacts
+	primary   primaryFacts
+	busy      map[string]bool // what is on its way
+	known     known
 
 	wake    chan struct{} // something was told to the core
 	changed chan struct{} // want is another

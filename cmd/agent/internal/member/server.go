@@ -120,6 +120,9 @@ func (m *Member) Lead(followers map[string]elect.Follower, answer agentapi.Follo
 
 // Followed answers a replica that tells how far it is.
 func (m *Member) Followed(request agentapi.FollowRequest) agentapi.FollowAnswer {
+	if request.Position.Generation == m.Self.Generation && m.Readers != nil {
+		m.Readers(request.Position.Pod, request.Leaving)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if request.Position.Generation == m.Self.Generation {
@@ -171,7 +174,7 @@ func (m *Member) follow(ctx context.Context) {
 func (m *Member) followOnce(ctx context.Context, leader elect.Member) {
 	ctx, cancel := context.WithTimeout(ctx, failsafeTime)
 	defer cancel()
-	answer, err := m.Peers.Follow(ctx, leader, agentapi.FollowRequest{Position: m.Position(), Address: m.Self.Address})
+	answer, err := m.Peers.Follow(ctx, leader, agentapi.FollowRequest{Position: m.Position(), Address: m.Self.Address, Leaving: m.departing.Load()})
 	if err != nil {
 		m.Log.Debug("the primary doesn't respond", "primary", leader.Name, "error", err)
 		return
@@ -180,6 +183,19 @@ func (m *Member) followOnce(ctx context.Context, leader elect.Member) {
 	defer m.mu.Unlock()
 	m.leader = leaderFacts{leader.Name, answer, m.Now()}
 }
+
+// Leave tells the primary that this replica is about to end, until Stay is called. It says whether there is one that may have heard it.
+func Leave(ctx context.Context, m *Member) bool {
+	leader := m.Want().Leader
+	if m.departing.Store(true); leader.Name == "" || leader.Address == "" {
+		return false
+	}
+	m.followOnce(ctx, leader)
+	return true
+}
+
+// Stay says that this replica accepts connections.
+func Stay(m *Member) { m.departing.Store(false) }
 
 // Holds says whether this instance has the lease.
 func (m *Member) Holds() bool {

@@ -46,7 +46,8 @@ type Desk struct {
 	changed  chan struct{}
 	poolers  map[string]*pooler
 	replicas []Replica
-	seen     time.Time // that they were, since clients may come here; zero: not yet
+	seen     time.Time       // that they were, since clients may come here; zero: not yet
+	leaving  map[string]bool // replicas that are about to end
 }
 
 // Replica is one that streams from this instance.
@@ -71,7 +72,7 @@ func (p *pooler) connected() bool { return p.open > 0 || time.Since(p.last) < he
 
 // New makes a desk.
 func New(facts func() Facts) *Desk {
-	return &Desk{Acknowledge: time.Second, facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}}
+	return &Desk{Acknowledge: time.Second, facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}, leaving: map[string]bool{}}
 }
 
 // Serve says whether clients may come here. It ends a handover. Who streamed from here before is forgotten.
@@ -80,6 +81,7 @@ func (d *Desk) Serve(serving bool) {
 	defer d.mu.Unlock()
 	if d.serving != serving {
 		d.replicas, d.seen = nil, time.Time{}
+		clear(d.leaving)
 	}
 	if d.serving != serving || serving && d.handover != "" {
 		d.serving, d.handover = serving, ""
@@ -97,6 +99,21 @@ func (d *Desk) Replicas(now []Replica) {
 	if !same || !known {
 		d.wake()
 	}
+}
+
+// Leaving says that a replica is about to end, so that nobody is sent there, or that it isn't.
+func (d *Desk) Leaving(pod string, leaving bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leaving[pod] == leaving {
+		return
+	}
+	if leaving {
+		d.leaving[pod] = true
+	} else {
+		delete(d.leaving, pod)
+	}
+	d.wake()
 }
 
 // change lets everybody who waits look again. The caller has the lock.
@@ -189,7 +206,7 @@ func (d *Desk) answer(request agentapi.PoolerRequest) (agentapi.PoolerAnswer, <-
 	}
 	answer.ReplicasSeconds = time.Since(d.seen).Seconds()
 	for _, replica := range d.replicas {
-		if replica.Lag <= request.MaxLagBytes {
+		if replica.Lag <= request.MaxLagBytes && !d.leaving[replica.Pod] {
 			answer.Replicas = append(answer.Replicas, replica.PoolerReplica)
 		}
 	}

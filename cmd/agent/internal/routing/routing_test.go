@@ -227,6 +227,11 @@ func TestReadersAreToldOfReplicasWithinTheirLimitAndOthersAreNot(t *testing.T) {
 			t.Errorf("a pooler of the primary is told of %q after %v", names, took)
 		}
 		_, version, _ = ask("", true)
+		time.AfterFunc(time.Second, func() { d.Leaving("b", true) })
+		if names, _, took := ask(version, true); names != "" || took != time.Second {
+			t.Errorf("told of %q after %v, where b is about to end", names, took)
+		}
+		d.Leaving("b", false)
 		time.AfterFunc(time.Second, func() { d.Replicas([]Replica{replica("b", 0), replica("c", 0)}) })
 		if names, _, took := ask(version, true); names != "bc" || took != time.Second {
 			t.Errorf("told of %q after %v", names, took)

@@ -155,7 +155,8 @@ func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fe
 		},
 		Peers: peers,
 		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Detach: i.detach, Log: i.Log,
-		Locate: func(ctx context.Context) (agentapi.Position, error) { return e.locate(ctx, i) },
+		Readers: i.poolers.Leaving,
+		Locate:  func(ctx context.Context) (agentapi.Position, error) { return e.locate(ctx, i) },
 	}, electorate(config))
 	if i.Datagrams != nil {
 		e.words = datagram.New(i.Datagrams, datagram.Options{

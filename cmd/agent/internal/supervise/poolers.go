@@ -133,12 +133,47 @@ func awaitChange(ctx context.Context, e *election) {
 	}
 }
 
-// pausePoolers lets the poolers end their transactions before a primary ends. Nobody waits where clients come directly.
-func (s *server) pausePoolers(ctx context.Context) {
+// warnPoolers lets the poolers end their transactions before a server ends. Nobody waits where clients come directly.
+func (s *server) warnPoolers(ctx context.Context) {
 	if s.as != primaryMode {
+		s.sendReadersAway(ctx)
 		return
 	}
 	if paused, late := s.poolers.Pause(ctx); paused+late > 0 {
 		s.Log.Info("poolers were told that PostgreSQL is about to end", "paused", paused, "late", late)
+	}
+}
+
+const (
+	// readersLeave is how long a replica waits for poolers to send their readers elsewhere, where none of these is at work. Those of a pooler in session
+	// mode stay.
+	readersLeave = time.Second
+	leavePoll    = 20 * time.Millisecond
+)
+
+// readers are sessions of poolers, and how many of these are at work.
+const readers = `SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
+	WHERE backend_type = 'client backend' AND client_dn = '/CN=' || $1::text`
+
+// sendReadersAway has the primary tell the poolers that this replica is about to end, and waits until what their clients read has ended.
+func (s *server) sendReadersAway(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, routing.Patience)
+	defer cancel()
+	if !member.Leave(ctx, s.election.Member) {
+		return
+	}
+	for begin := time.Now(); ctx.Err() == nil; {
+		var sessions, busy int
+		err := s.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, readers, agentapi.PoolerRole).Scan(&sessions, &busy)
+		})
+		if err != nil || sessions == 0 || busy == 0 && time.Since(begin) >= readersLeave {
+			return
+		}
+		select {
+		case <-time.After(leavePoll):
+		case <-ctx.Done():
+			s.Log.Warn("transactions of readers are ended", "sessions", busy)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,6 +83,44 @@ func TestPoolersPauseBeforeAPrimaryEndsThatHasNoReplica(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestReadersAreSentElsewhereBeforeAReplicaRestarts(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	two.first.sql("CREATE ROLE late LOGIN PASSWORD 'secret'")
+	two.second.awaitSQL("SELECT count(*)::text FROM pg_roles WHERE rolname = 'late'", "1")
+	reader := agentapi.PoolerRequest{Pooler: "pool-1", ReadOnly: true, MaxLagBytes: 1 << 30}
+	has := func(n int) func(agentapi.PoolerAnswer) bool {
+		return func(a agentapi.PoolerAnswer) bool { return serving(a) && !a.ReplicasUnknown && len(a.Replicas) == n }
+	}
+	reader.Known = two.first.answers(reader, "it has a replica", has(1)).Version
+	conn, err := two.second.connect("late", "secret", "postgres", agentapi.PoolerRole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	two.second.configure(two.second.with(map[string]string{"max_connections": "121"}))
+	two.second.awaitStatus("apply it", func(s agentapi.Status) bool { return s.ConfigHash == two.second.config.Hash() })
+	if begun, err := two.second.agent.Restart(t.Context(), agentapi.RestartRequest{ConfigHash: two.second.config.Hash()}); !begun || err != nil {
+		t.Fatal(begun, err)
+	}
+	reader.Known = two.first.answers(reader, "nobody may go to the replica", has(0)).Version
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Errorf("a transaction of a reader was ended: %v", err)
+	}
+	if err := errors.Join(tx.Commit(t.Context()), conn.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	two.first.answers(reader, "it has a replica again", has(1))
 }
 
 func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -121,6 +122,7 @@ func (s *server) up() {
 	if s.as == primaryMode {
 		s.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	} else {
+		member.Stay(s.election.Member)
 		s.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Replica} })
 	}
 	if changed {

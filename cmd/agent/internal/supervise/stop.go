@@ -122,7 +122,7 @@ func (s *server) handOver(ctx context.Context) error {
 	}
 	patience, cancel := patience(s)
 	defer cancel()
-	s.pausePoolers(patience)
+	s.warnPoolers(patience)
 	if takenBack(patience, s) {
 		awaitChange(ctx, s.election)
 		return s.obey(ctx)
@@ -146,7 +146,7 @@ func (s *server) end() error { return s.endOf(false) }
 func (s *server) endOf(deserted bool) error {
 	patience, cancel := patience(s)
 	defer cancel()
-	s.pausePoolers(patience)
+	s.warnPoolers(patience)
 	if deserted {
 		s.noteDeserted(patience)
 	}
