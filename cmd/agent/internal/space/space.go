@@ -66,8 +66,11 @@ func (u Usage) Next(before State) State {
 	return Enough
 }
 
+// recovery is what PostgreSQL needs to recover.
+func recovery(total int64) int64 { return min(2*segment, total/8) }
+
 // Tight says that PostgreSQL could not recover with what is free now.
-func (u Usage) Tight() bool { return u.Total > 0 && u.Free < min(2*segment, u.Total/8) }
+func (u Usage) Tight() bool { return u.Total > 0 && u.Free < recovery(u.Total) }
 
 // roomy says that the whole reserve can be held back without making the volume full.
 func (u Usage) roomy() bool { return u.Spare() >= fullMark(u.Total) }
@@ -110,6 +113,21 @@ func (v Volume) Hold(u Usage) (bool, error) {
 	defer file.Close()
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, size); err != nil {
 		return false, errors.Join(fmt.Errorf("hold %d MiB back: %w", size/mib, err), v.Release())
+	}
+	return true, nil
+}
+
+// lent is enough for the configuration.
+const lent = 256 << 10
+
+// Lend gives a small part of the reserve to whoever needs space first, as long as PostgreSQL could recover with the rest. It says whether it did.
+func (v Volume) Lend(u Usage) (bool, error) {
+	rest := u.Reserve - lent
+	if u.Total <= 0 || rest < recovery(u.Total) {
+		return false, nil
+	}
+	if err := os.Truncate(v.reserve(), rest); err != nil {
+		return false, fmt.Errorf("release a part of the reserve: %w", err)
 	}
 	return true, nil
 }

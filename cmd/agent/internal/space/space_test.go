@@ -93,6 +93,15 @@ func TestAReserveIsHeldAndReleased(t *testing.T) {
 	if again, err := v.Hold(u); again || err != nil {
 		t.Errorf("held twice: %v", err)
 	}
+	lends := 0
+	for lent := true; lent && err == nil; lends++ {
+		if measured, err = v.Measure(); err == nil {
+			lent, err = v.Lend(Usage{Total: gib, Reserve: measured.Reserve})
+		}
+	}
+	if err != nil || measured.Reserve != 32*mib || lends != 65 {
+		t.Errorf("%+v after %d parts, %v", measured, lends, err)
+	}
 	for range 2 {
 		if err := v.Release(); err != nil {
 			t.Error(err)

@@ -125,11 +125,12 @@ func (s *server) keepReadOnly() {
 	}
 	replication := s.conf.replication
 	replication.ReadOnly = full
-	if err := s.conf.rewrite(s.postmaster, replication); err != nil {
+	err := s.conf.rewrite(s.postmaster, replication)
+	if errors.Is(err, syscall.ENOSPC) && s.disk.lend() {
+		err = s.conf.rewrite(s.postmaster, replication)
+	}
+	if err != nil {
 		s.Log.Error("can't switch clients between read-only and read-write", "readOnly", full, "error", err)
-		if errors.Is(err, syscall.ENOSPC) {
-			s.disk.giveReserve()
-		}
 		return
 	}
 	s.conf.replication = replication

@@ -145,6 +145,20 @@ func (o *occupancy) publish(state space.State, changed bool) {
 	}
 }
 
+// lend makes room for the configuration of a running server. The rest of the reserve stays: whoever writes would take it at once, and nothing would be
+// left to recover with.
+func (d *diskSpace) lend() bool {
+	usage, err := d.volume().Measure()
+	if err != nil {
+		return false
+	}
+	lent, err := d.volume().Lend(usage)
+	if err != nil {
+		d.Log.Error("there is no room for the configuration", "error", err)
+	}
+	return lent
+}
+
 // giveReserve gives PostgreSQL the reserve when it is to start, or to stop, with hardly any space.
 func (d *diskSpace) giveReserve() {
 	usage, err := d.volume().Measure()

@@ -3,11 +3,13 @@
 package supervise
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -130,6 +132,40 @@ func TestClientsOfAFullVolumeReadUntilThereIsSpace(t *testing.T) {
 	drain()
 	p.awaitVolume("")
 	p.await("let clients write", func() bool { return insert(t, conn) == nil })
+}
+
+// Others write at that moment, and take whatever is released.
+func TestAServerOnAFullVolumeLeavesEnoughOfTheReserveToRecover(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	p := smallPod(t)
+	p.run()
+	p.awaitReserve()
+	drain := p.fillVolume(1 << 20)
+	taken, err := os.Create(filepath.Join(string(p.Volume), "taken"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = taken.Write(make([]byte, 4096))
+		}
+	})
+	p.await("look after its clients", func() bool {
+		return strings.Contains(p.log.String(), "can't switch clients") || strings.Contains(p.log.String(), "changed whether clients")
+	})
+	stop()
+	writing.Wait()
+	usage, err := space.Volume(p.Volume).Measure()
+	if err != nil || usage.Reserve < 32<<20 {
+		t.Errorf("%+v, %v", usage, err)
+	}
+	if err := errors.Join(taken.Close(), os.Remove(taken.Name())); err != nil {
+		t.Error(err)
+	}
+	drain()
+	p.awaitVolume("")
 }
 
 func TestAServerThatFellOverAFullVolumeComesBackForReaders(t *testing.T) {
