@@ -40,23 +40,43 @@ func (b *bed) asks(parameters map[string]string) {
 	b.write(b.pooler.ConfigFile)
 }
 
+// metric is the value of a metric that Prometheus would be told.
+func (b *bed) metric(name string) string {
+	b.t.Helper()
+	recorder := httptest.NewRecorder()
+	Metrics(b.pooler).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if recorder.Code != http.StatusOK {
+		b.t.Fatalf("%d: %s", recorder.Code, recorder.Body)
+	}
+	for line := range strings.Lines(recorder.Body.String()) {
+		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+" "); is {
+			return value
+		}
+	}
+	return ""
+}
+
 func TestAConfigurationThatPgBouncerRefusesChangesNothing(t *testing.T) {
 	b := newBed(t)
 	a := b.instance(0, nil)
 	b.roles(a)
 	b.lead(a, 1)
 	b.run(nil)
-	for _, name := range []string{"query_wait_timeout", "application_name_add_host"} { // the latter is the first of all
+	for _, name := range []string{"query_wait_timeout", "application_name_add_host", "client_tls_ciphers"} { // the second is the first of all
 		b.asks(map[string]string{name: "60s"})
 		time.Sleep(2*lookTime + tickTime)
 		if got := b.setting("server_tls_sslmode"); got != "verify-ca" {
 			t.Errorf("after a wrong %s, the TLS of servers is %q", name, got)
 		}
 		b.asked(b.connect())
+		if got := b.metric("howdah_pooler_config_refused"); got != "1" {
+			t.Errorf("after a wrong %s, the metric of refused configurations is %q", name, got)
+		}
 	}
 	b.asks(map[string]string{"query_wait_timeout": "61"})
 	b.until("a good configuration is taken over", func() bool { return b.setting("query_wait_timeout") == "61" })
 	b.asked(b.connect())
+	b.until("it is not refused any more", func() bool { return b.metric("howdah_pooler_config_refused") == "0" })
 }
 
 func TestAServerWithACertificateOfAnotherCAIsWatched(t *testing.T) {
@@ -111,9 +131,7 @@ func TestNamesThatAreNoTextDontEndTheMetrics(t *testing.T) {
 		_ = conn.Close(t.Context())
 		t.Fatal("a client logs in with a wrong password")
 	}
-	recorder := httptest.NewRecorder()
-	Metrics(b.pooler).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if body := recorder.Body.String(); recorder.Code != http.StatusOK || !strings.Contains(body, `howdah_pooler_transactions_total{database="shop"} 1`) {
-		t.Errorf("%d: %s", recorder.Code, body)
+	if got := b.metric(`howdah_pooler_transactions_total{database="shop"}`); got != "1" {
+		t.Errorf("%q transactions", got)
 	}
 }

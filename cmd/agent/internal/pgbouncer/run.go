@@ -394,7 +394,7 @@ func (p *Pooler) reread(ctx context.Context) {
 	next := setup{config, p.sum()}
 	switch {
 	case next.is(setup{p.config, p.files}):
-		p.refused = nil
+		p.refuses(nil)
 		return
 	case p.refused != nil && next.is(*p.refused):
 		return
@@ -405,7 +405,8 @@ func (p *Pooler) reread(ctx context.Context) {
 			return
 		}
 	}
-	p.config, p.files, p.refused, p.mind.knownLagOnly = config, next.files, nil, config.KnownLagOnly
+	p.config, p.files, p.mind.knownLagOnly = config, next.files, config.KnownLagOnly
+	p.refuses(nil)
 	p.Log.Info("the configuration was read again")
 	p.watchServer() // clients may be kept waiting in the new mode
 	p.tell()
@@ -442,7 +443,7 @@ func (p *Pooler) goBack(ctx context.Context, from setup, refusal error) {
 		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", refusal)
 		return
 	}
-	p.refused = &from
+	p.refuses(&from)
 	p.Log.Error("PgBouncer refuses the changed configuration, and its log says why; the previous one stays", "error", refusal)
 }
 

@@ -18,7 +18,9 @@ type State struct {
 	waiting  bool   // clients wait for one
 	draining bool
 	holdings int // how many times they have waited
-	last     time.Time
+	// configRefused: PgBouncer has refused the changed configuration, and the previous one is in force.
+	configRefused bool
+	last          time.Time
 }
 
 func (s *State) use(b *bouncer) { s.change(func() { s.bouncer = b }) }
@@ -34,6 +36,19 @@ func (s *State) serves(pods string) { s.change(func() { s.serving, s.waiting = p
 func (s *State) holds()             { s.change(func() { s.waiting = true; s.holdings++ }) }
 func (s *State) fails()             { s.change(func() { s.serving, s.waiting = "", false }) }
 func (s *State) drains()            { s.change(func() { s.draining = true }) }
+
+// refuses notes the configuration that PgBouncer was told to read and has refused; nil: it has read the latest one.
+func (p *Pooler) refuses(config *setup) {
+	p.refused = config
+	p.change(func() { p.configRefused = config != nil })
+}
+
+// keepsPrevious says whether the previous configuration is in force because PgBouncer has refused the changed one.
+func (s *State) keepsPrevious() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.configRefused
+}
 
 // Serving are the pods that clients are sent to, such as "shop-0"; empty: none.
 func (s *State) Serving() string {

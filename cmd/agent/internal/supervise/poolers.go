@@ -136,7 +136,7 @@ func awaitChange(ctx context.Context, e *election) {
 // warnPoolers lets the poolers end their transactions before a server ends. Nobody waits where clients come directly.
 func (s *server) warnPoolers(ctx context.Context) {
 	if s.as != primaryMode {
-		s.sendReadersAway(ctx)
+		sendReadersAway(ctx, s)
 		return
 	}
 	if paused, late := s.poolers.Pause(ctx); paused+late > 0 {
@@ -156,7 +156,7 @@ const readers = `SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM p
 	WHERE backend_type = 'client backend' AND client_dn = '/CN=' || $1::text`
 
 // sendReadersAway has the primary tell the poolers that this replica is about to end, and waits until what their clients read has ended.
-func (s *server) sendReadersAway(ctx context.Context) {
+func sendReadersAway(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, routing.Patience)
 	defer cancel()
 	if !member.Leave(ctx, s.election.Member) {

@@ -20,7 +20,7 @@ func (s *server) stop() error {
 	deserted := false
 	if s.as == primaryMode && s.latest.elects() {
 		s.checkpoint(context.Background())
-		deserted = s.isDeserted(context.Background())
+		deserted = isDeserted(context.Background(), s)
 	}
 	if s.as == replicaMode && s.latest.replicasLast() && !delayed(s.latest.config(), s.Pod) {
 		awaitRest(context.Background(), s)
@@ -69,13 +69,13 @@ const namedFiles = 8
 
 // isDeserted says whether no replica is left to take over, after the election was told which. Where all pods end at once they are gone by now.
 // Replicas that end after it stay connected until they have everything, and take over nothing.
-func (s *server) isDeserted(ctx context.Context) bool {
+func isDeserted(ctx context.Context, s *server) bool {
 	connected, err := s.replicas.tell(ctx)
 	return err == nil && connected == 0 || s.latest.replicasLast()
 }
 
 // noteDeserted has nobody waited for, and clients told at once that there is no primary, rather than when a connection to this pod hangs.
-func (s *server) noteDeserted(ctx context.Context) {
+func noteDeserted(ctx context.Context, s *server) {
 	s.withdraw(ctx)
 	s.election.report(func(server *elect.Server) { server.Deserted = true })
 }
@@ -148,7 +148,7 @@ func (s *server) endOf(deserted bool) error {
 	defer cancel()
 	s.warnPoolers(patience)
 	if deserted {
-		s.noteDeserted(patience)
+		noteDeserted(patience, s)
 	}
 	return shutDown(patience, s)
 }

@@ -23,10 +23,17 @@ const endSeconds = 30
 // container is the name of PgBouncer's.
 const container = "pgbouncer"
 
+// annotationStart has the value of the parameter that decides what clients find in their sessions, and that PgBouncer reads only when it starts: a change
+// of it replaces the pods.
+const annotationStart, startParameter = "howdah.dev/track-extra-parameters", "track_extra_parameters"
+
 // deployment of the pods. One is added before another one ends.
 func (r *Reconciler) deployment(o *observed) client.Object {
 	p := o.pooler
 	template := metav1.ObjectMeta{Labels: labels(p), Annotations: map[string]string{"kubectl.kubernetes.io/default-container": container}}
+	if value, set := p.Spec.PgBouncer.Parameters[startParameter]; set {
+		template.Annotations[annotationStart] = string(value)
+	}
 	workload.Adorn(&template, p.Spec.Pods.Labels, p.Spec.Pods.Annotations)
 	return &appsv1.Deployment{
 		ObjectMeta: objectMeta(p),

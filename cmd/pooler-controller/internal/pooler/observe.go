@@ -21,6 +21,8 @@ type observed struct {
 	pooler  *v1alpha1.Pooler
 	image   string                    // of PgBouncer; empty: there is none
 	cluster *v1alpha1.PostgresCluster // nil: there is none of that name
+	// entitled are the names of the Poolers that the certificate of the cluster is to be for, as long as it isn't for this one.
+	entitled []string
 	// live objects of the pooler's names by kind, whoever they belong to, as far as Howdah made them.
 	live map[string]client.Object
 	pods []corev1.Pod
@@ -46,6 +48,13 @@ func (r *Reconciler) observe(ctx context.Context, pooler *v1alpha1.Pooler) (*obs
 		o.cluster = cluster
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("read PostgresCluster %s: %w", pooler.Spec.Cluster.Name, err)
+	}
+	if o.cluster != nil && !protocol.PoolerAdmitted(o.cluster, pooler) {
+		all := &v1alpha1.PoolerList{}
+		if err := r.Client.List(ctx, all, client.InNamespace(pooler.Namespace)); err != nil {
+			return o, fmt.Errorf("list Poolers: %w", err)
+		}
+		o.entitled = protocol.PoolersOf(o.cluster, all.Items)
 	}
 	key := client.ObjectKey{Namespace: pooler.Namespace, Name: protocol.PoolerName(pooler.Name)}
 	for kind, object := range kinds() {

@@ -2,6 +2,7 @@ package pooler
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,9 @@ func report(o *observed, outcome flow.Outcome) {
 		reason, message = v1alpha1.ReasonRunning, fmt.Sprintf("All %d instances accept clients.", status.ReadyInstances)
 	case reason == v1alpha1.ReasonDegraded, reason == v1alpha1.ReasonUpdating:
 		is = metav1.ConditionTrue // clients are served
-	case reason == v1alpha1.ReasonStarting, reason == v1alpha1.ReasonClusterNotFound, reason == v1alpha1.ReasonNameConflict:
+	case slices.Contains([]string{
+		v1alpha1.ReasonStarting, v1alpha1.ReasonClusterNotFound, v1alpha1.ReasonClusterNotReady, v1alpha1.ReasonNoReplica, v1alpha1.ReasonNameConflict,
+	}, reason):
 		is = metav1.ConditionFalse
 	}
 	flow.SetCondition(&status.Conditions, p, v1alpha1.ConditionReady, is, reason, message)

@@ -6,9 +6,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,15 +36,22 @@ func requireCluster(_ context.Context, o *observed) flow.Outcome {
 }
 
 func awaitCertificate(_ context.Context, o *observed) flow.Outcome {
-	if !protocol.PoolerAdmitted(o.cluster, o.pooler) {
-		return flow.Wait(v1alpha1.ReasonAwaitingCertificate, fmt.Sprintf("The db-controller has not issued a certificate for this Pooler yet. status.poolers of PostgresCluster %s will name it.", o.cluster.Name))
+	if protocol.PoolerAdmitted(o.cluster, o.pooler) {
+		return flow.Next
 	}
-	return flow.Next
+	if !slices.Contains(o.entitled, o.pooler.Name) {
+		return flow.Stop(v1alpha1.ReasonLimitExceeded, fmt.Sprintf("PostgresCluster %s has certificates for its %d oldest Poolers, and this Pooler is not one of them. Once you delete a Pooler that is not needed any more, this one gets a certificate.", o.cluster.Name, len(o.entitled)))
+	}
+	message := fmt.Sprintf("The db-controller has not issued a certificate for this Pooler yet. status.poolers of PostgresCluster %s will name it.", o.cluster.Name)
+	if why := notReady(o.cluster); why != "" {
+		message += " " + why
+	}
+	return flow.Wait(v1alpha1.ReasonAwaitingCertificate, message)
 }
 
 func requireImage(_ context.Context, o *observed) flow.Outcome {
 	if o.image == "" {
-		return flow.Stop(v1alpha1.ReasonNoPoolerImage, "The suite has no image of PgBouncer. Set spec.image, such as registry.example/pgbouncer:1.25.1, or pgbouncer.image in the values of the chart.")
+		return flow.Stop(v1alpha1.ReasonNoPoolerImage, "The suite has no image of PgBouncer. Set spec.image, such as registry.example/pgbouncer:1.25.2, or pgbouncer.image in the values of the chart.")
 	}
 	return flow.Next
 }
@@ -151,11 +160,25 @@ func awaitPods(_ context.Context, o *observed) flow.Outcome {
 	if status.ReadyReplicas >= wanted {
 		reason, message = v1alpha1.ReasonUpdating, fmt.Sprintf("All %d instances accept clients. They are replaced one by one, each once its clients have gone or spec.drainTimeout has passed.", wanted)
 	}
-	for i := range o.pods {
-		if why := workload.PodWaitingFor(&o.pods[i]); why != "" && o.pods[i].DeletionTimestamp.IsZero() {
-			message += " " + why
-			break
+	if why := podObstacle(o.pods); why != "" {
+		return flow.Wait(reason, message+" "+why)
+	}
+	obstacle, why := clusterObstacle(o)
+	if why == "" || status.ReadyReplicas >= wanted {
+		return flow.Wait(reason, message)
+	}
+	if obstacle != "" && status.ReadyReplicas == 0 {
+		reason = obstacle
+	}
+	return flow.Wait(reason, message+" "+why)
+}
+
+// podObstacle says what the first of the pods that don't run is waiting for; empty: they run.
+func podObstacle(pods []corev1.Pod) string {
+	for i := range pods {
+		if why := workload.PodWaitingFor(&pods[i]); why != "" && pods[i].DeletionTimestamp.IsZero() {
+			return why
 		}
 	}
-	return flow.Wait(reason, message)
+	return ""
 }
