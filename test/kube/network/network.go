@@ -175,6 +175,35 @@ func Namespaces(cluster topology.Cluster) []string {
 // NamespacePath is the file that stands for a network namespace.
 func NamespacePath(name string) string { return filepath.Join("/run/netns", name) }
 
+// Unplug removes what pods had in a node's namespace that has lost its power. The kernel keeps a dead pod's namespace for as long as one of its sockets
+// has something to send: it would answer for the address of the pod that gets it next.
+func Unplug(ctx context.Context, namespace string) error {
+	out, err := command.Output(ctx, "ip", "-n", namespace, "-brief", "link")
+	if err != nil {
+		return err
+	}
+	for _, link := range podLinks(out) {
+		if err := command.Run(ctx, "ip", "-n", namespace, "link", "del", link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// podLinks are the links of a node that its pods' network made, the bridge last, from what ip prints.
+func podLinks(brief string) []string {
+	var pods, bridges []string
+	for line := range strings.Lines(brief) {
+		switch name, _, _ := strings.Cut(strings.Fields(line)[0], "@"); {
+		case strings.HasPrefix(name, "veth"):
+			pods = append(pods, name)
+		case name != "lo" && name != "eth0":
+			bridges = append(bridges, name)
+		}
+	}
+	return append(pods, bridges...)
+}
+
 // Processes lists the processes that live in a namespace.
 func Processes(ctx context.Context, namespace string) ([]int, error) {
 	out, err := command.Output(ctx, "ip", "netns", "pids", namespace)

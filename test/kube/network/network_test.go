@@ -2,6 +2,7 @@ package network
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"howdah.dev/test/kube/topology"
@@ -63,5 +64,17 @@ func TestServersOutsideReachThePodsOfEveryNode(t *testing.T) {
 		if !slices.Contains(got, want) {
 			t.Errorf("lacks %q: %q", want, got)
 		}
+	}
+}
+
+func TestThePodsNetworkOfANodeIsRemovedAndNothingElse(t *testing.T) {
+	const brief = `lo               UNKNOWN        00:00:00:00:00:00 <LOOPBACK,UP,LOWER_UP>
+eth0@if6         DOWN           8e:7c:8b:55:9a:ca <NO-CARRIER,BROADCAST,MULTICAST,UP>
+cni0             UP             76:58:eb:8f:45:48 <BROADCAST,MULTICAST,UP,LOWER_UP>
+vethfec6b1b8@if2 UP             4a:c4:17:00:8a:d8 <BROADCAST,MULTICAST,UP,LOWER_UP>
+veth8c453e9a@if2 UP             ca:fb:f2:e0:ee:68 <BROADCAST,MULTICAST,UP,LOWER_UP>
+`
+	if got := strings.Join(podLinks(brief), " "); got != "vethfec6b1b8 veth8c453e9a cni0" {
+		t.Errorf("%s", got)
 	}
 }

@@ -95,9 +95,15 @@ func (n Node) Kill(ctx context.Context) error {
 }
 
 // clean ends every process that is still in the node's groups or network, whoever lost track of it, and removes
-// the groups.
+// the groups and the network of its pods.
 func (n Node) clean(ctx context.Context) error {
-	return Clean(ctx, n.Cgroups, n.Group())
+	if err := Clean(ctx, n.Cgroups, n.Group()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(network.NamespacePath(n.Group())); err != nil {
+		return nil // it has never had one
+	}
+	return network.Unplug(ctx, n.Group())
 }
 
 // Clean ends all processes of a control group and of the network namespace of the same name, and removes the group.
