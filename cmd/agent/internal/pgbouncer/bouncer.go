@@ -40,6 +40,7 @@ type bouncer struct {
 	command  []string
 	password string
 	log      *slog.Logger
+	crashes  *crashes
 
 	process *exec.Cmd
 	ended   chan struct{}
@@ -62,7 +63,7 @@ func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, serve
 		b.log.Warn("PgBouncer can have fewer clients than the kernel allows", "error", err)
 	}
 	b.process = exec.Command(b.command[0], append(b.command[1:], filepath.Join(b.paths.RunDir, iniFile))...)
-	b.process.Stdout, b.process.Stderr = os.Stdout, os.Stderr
+	b.process.Stdout, b.process.Stderr = os.Stdout, b.crashes
 	b.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // whoever is paused isn't left so
 	b.ended = make(chan struct{})
 	if err := child.Start(b.process, func(err error) {

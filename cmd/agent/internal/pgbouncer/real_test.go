@@ -491,6 +491,44 @@ func TestClientsWaitAsSoonAsTheServerDiesWhateverItsAgentSays(t *testing.T) {
 	}
 }
 
+// On a busy machine, the processes of a server that was killed end one after the other.
+func TestClientsWaitAsSoonAsAServerRefusesThemThatHasDroppedAConnection(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	b.lead(a, 1)
+	b.run(nil)
+	conn := b.connect()
+	b.asked(conn)
+	watched := ""
+	b.until("the server is watched", func() bool {
+		watched = a.SQL("SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE application_name = 'howdah_pooler'")
+		return watched != "0"
+	})
+	pid, err := strconv.Atoi(watched)
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(a.PID(), syscall.SIGKILL); err != nil { // the others end by themselves
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err == nil {
+		t.Error("the server is still there")
+	}
+	b.until("clients wait", func() bool { now, _, _ := b.pooler.waits(); return now == 1 })
+}
+
 func transaction(ctx context.Context, conn *pgx.Conn, client, n int) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {

@@ -106,7 +106,7 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.config = config
 	p.mind.readOnly, p.mind.knownLagOnly = config.ReadOnly, config.KnownLagOnly
 	p.change(func() { p.readOnly = config.ReadOnly })
-	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, ended: make(chan struct{})}
+	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, crashes: newCrashes(os.Stderr), ended: make(chan struct{})}
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
@@ -118,6 +118,7 @@ func (p *Pooler) Run(ctx context.Context) error {
 	all.Go(func() { watch(beside, p.API, config.Namespace, config.EndpointSlice, p.Log, places) })
 	all.Go(func() { p.poller.run(beside, reports) })
 	all.Go(func() { p.pulse.run(beside, signs) })
+	all.Go(func() { p.bouncer.crashes.tell(beside, p.pulse, signs) })
 	return p.loop(ctx, beside, places, reports, signs)
 }
 
