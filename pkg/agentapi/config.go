@@ -14,6 +14,9 @@ type Config struct {
 	Cluster    string `json:"cluster"`
 	Namespace  string `json:"namespace"`
 	ClusterUID string `json:"clusterUID"`
+	// SpecGeneration is metadata.generation of the PostgresCluster that the configuration was made from. It tells a later configuration from an earlier one,
+	// and doesn't count for Hash: few changes of spec change anything here.
+	SpecGeneration int64 `json:"specGeneration,omitempty"`
 	// DataGeneration to run; the agent points `current` at it before it starts PostgreSQL.
 	DataGeneration string `json:"dataGeneration"`
 	// Adoptions counts how many times the cluster was given other data to run. An agent whose volume was told of more refuses the
@@ -95,7 +98,10 @@ type Archive struct {
 }
 
 // Hash identifies the configuration; the agent answers with the hash that it has applied.
-func (c Config) Hash() string { return hash(c) }
+func (c Config) Hash() string {
+	c.SpecGeneration = 0
+	return hash(c)
+}
 
 func hash(v any) string {
 	data, err := json.Marshal(v)

@@ -64,6 +64,9 @@ func (d *declaration) dropDatabases(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := ownerOf(ctx, conn, database.Name); errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
+		if err := d.mayDrop(); err != nil {
+			return err
+		}
 		_, err := conn.Exec(ctx, "DROP DATABASE "+quote(database.Name))
 		return err
 	})

@@ -19,6 +19,7 @@ import (
 // Desired is what the cluster declares.
 type Desired struct {
 	agentapi.Declared
+	Source
 	Major int
 	// Database and Owner of the application.
 	Database, Owner string
@@ -31,13 +32,19 @@ type declaration struct {
 	Desired
 	server   local.Server
 	problems []string
+	// later is the generation of a later spec that was applied before; 0: none was. Nothing is dropped then: the API server may have been restored from a
+	// backup, or the configuration of this pod be an old one.
+	later int64
 }
 
 // Declare makes everything as it is declared and says, a sentence each, what could not be. An error means that the server
 // was lost meanwhile. It may be repeated, and changes nothing that is right already.
 func Declare(ctx context.Context, server local.Server, desired Desired) (problems []string, err error) {
 	d := &declaration{Desired: desired, server: server}
-	err = server.With(ctx, "postgres", func(conn *pgx.Conn) error {
+	err = server.With(ctx, "postgres", func(conn *pgx.Conn) (err error) {
+		if d.later, err = desired.Source.record(ctx, conn); err != nil {
+			return err
+		}
 		for _, step := range []func(context.Context, *pgx.Conn) error{
 			d.keepRoles, d.keepMemberships, d.keepRoleParameters, d.keepDatabases, d.dropDatabases, d.dropRoles,
 		} {
@@ -171,6 +178,9 @@ func (d *declaration) dropRoles(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		case super || role.Name == d.Owner:
 			return fmt.Errorf("%w: it is a superuser or the application's role, which is not dropped", errRefused)
+		}
+		if err := d.mayDrop(); err != nil {
+			return err
 		}
 		_, err = conn.Exec(ctx, "DROP ROLE "+quote(role.Name))
 		return err

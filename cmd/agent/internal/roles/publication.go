@@ -34,6 +34,9 @@ func (d *declaration) keepPublication(ctx context.Context, conn *pgx.Conn, wante
 	case wanted.Absent && missing:
 		return nil
 	case wanted.Absent:
+		if err := d.mayDrop(); err != nil {
+			return err
+		}
 		_, err = conn.Exec(ctx, "DROP PUBLICATION "+quote(wanted.Name))
 		return err
 	case missing && wanted.AllTables:

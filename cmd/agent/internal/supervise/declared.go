@@ -38,18 +38,19 @@ func (s *primaryServices) runDeclared(ctx context.Context) {
 
 // keepDeclared makes everything as it is declared, and says whether it is.
 func (s *primaryServices) keepDeclared(ctx context.Context) bool {
-	in := s.read()
-	if in.err != nil || in.config.DataGeneration != s.copy.generation.DataGeneration() {
+	in := s.latest.inputs() // and not those in the pod, which may have been refused
+	if in.config.DataGeneration != s.copy.generation.DataGeneration() {
 		return false
-	}
-	if in.config.Declared == nil {
-		s.set(func(status *agentapi.Status) { status.Declared = nil })
-		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, declaredTime)
 	defer cancel()
+	source := roles.Source{ClusterUID: in.config.ClusterUID, Generation: in.config.SpecGeneration}
+	if in.config.Declared == nil {
+		s.set(func(status *agentapi.Status) { status.Declared = nil })
+		return roles.Undeclared(ctx, s.server, source) == nil
+	}
 	problems, err := roles.Declare(ctx, s.server, roles.Desired{
-		Declared: *in.config.Declared, Major: s.copy.generation.MajorVersion,
+		Declared: *in.config.Declared, Source: source, Major: s.copy.generation.MajorVersion,
 		Database: in.config.Database, Owner: in.config.Owner, Passwords: in.declared,
 	})
 	if err != nil {

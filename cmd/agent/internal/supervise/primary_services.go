@@ -136,10 +136,7 @@ func (s *primaryServices) beginArchive(ctx context.Context) {
 
 // keepRoles makes roles and database what they should be, and says whether it has to be tried again.
 func (s *primaryServices) keepRoles(ctx context.Context) (again bool) {
-	in := s.read()
-	if in.err != nil {
-		return true
-	}
+	in := s.latest.inputs()
 	ctx, cancel := context.WithTimeout(ctx, rolesTime)
 	defer cancel()
 	err := roles.Ensure(ctx, s.server, roles.Wanted{

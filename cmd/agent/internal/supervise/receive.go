@@ -32,7 +32,7 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 		return false
 	}
 	r.inputs = in
-	r.latest.set(in.config)
+	r.latest.set(in)
 	r.election.Configure(electorate(in.config), in.config.Lease)
 	r.watchOver()
 	if r.adopted == nil {

@@ -32,7 +32,7 @@ type runner struct {
 // newRunner makes the runner of an instance that is a member of the election until the context ends.
 func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-chan inputs) *runner {
 	i, latest := s.instance, &latest{}
-	latest.set(in.config)
+	latest.set(in)
 	var election *election // before anything is published
 	publisher := withPoolers{s.Publish(in.config, func() bool { return election.Leads() }), i.poolers}
 	fencing := &fencing{instance: i, publisher: publisher, membership: membership}

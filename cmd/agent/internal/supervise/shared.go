@@ -23,12 +23,14 @@ type shared struct {
 
 // latest is the newest configuration of the cluster. Any goroutine may read it; the loop takes it in.
 type latest struct {
-	newest atomic.Pointer[agentapi.Config]
+	newest atomic.Pointer[inputs]
 }
 
-func (l *latest) config() agentapi.Config { return *l.newest.Load() }
+func (l *latest) inputs() inputs { return *l.newest.Load() }
 
-func (l *latest) set(config agentapi.Config) { l.newest.Store(&config) }
+func (l *latest) config() agentapi.Config { return l.newest.Load().config }
+
+func (l *latest) set(in inputs) { l.newest.Store(&in) }
 
 // elects says whether there is anybody to elect.
 func (l *latest) elects() bool { return l.config().Instances > 1 }
