@@ -35,6 +35,9 @@ func (c Check) Possible() bool {
 	return connection != nil && connection.SuperuserSecret != ""
 }
 
+// bounds of a limit of CPU, where the copy has one: the server does most of the work.
+var bounds = workload.Bounds{Most: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+
 // Job of the check.
 func (c Check) Job() workload.Job {
 	connection := c.Cluster.Status.Connection
@@ -49,10 +52,10 @@ func (c Check) Job() workload.Job {
 		Image: c.Image, Agent: c.Agent, Args: []string{"drill"}, Spec: task,
 		ClusterSpec: &c.Cluster.Spec, Replaceable: true,
 		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
-		Resources: corev1.ResourceRequirements{
+		Resources: bounds.Limit(corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-		},
+		}, &c.Cluster.Spec),
 	}
 }
 

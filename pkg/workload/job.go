@@ -197,6 +197,8 @@ func (j Job) deadline() *int64 {
 func (j Job) job() *batchv1.Job {
 	meta := j.meta()
 	metav1.SetMetaDataAnnotation(&meta, annotationPlacement, j.placement())
+	template := j.template()
+	metav1.SetMetaDataAnnotation(&template, annotationPodDigest, j.podDigest())
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
@@ -219,7 +221,7 @@ func (j Job) job() *batchv1.Job {
 					}},
 				},
 			}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: j.template(), Spec: j.pod()},
+			Template: corev1.PodTemplateSpec{ObjectMeta: template, Spec: j.pod()},
 		},
 	}
 }

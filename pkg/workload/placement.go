@@ -91,8 +91,26 @@ func tolerateToo(tolerations, more []corev1.Toleration) []corev1.Toleration {
 	return all
 }
 
-// Fits says whether the pods of a Job that exists run the image, with the resources and where this one says.
+// Fits says whether the pods of a Job that exists run the image, with the resources and where this one says. A webhook may have made
+// something else of what was asked for, such as other resources on GKE's Autopilot or an image of a mirror, and makes the same of any
+// Job that is created instead. So what was asked for counts, and what was made of it only where that isn't known, or where what a
+// digest is made of has changed with a version of Howdah.
 func (j Job) Fits(live *batchv1.Job) bool {
+	return live.Spec.Template.Annotations[annotationPodDigest] == j.podDigest() || j.resembles(live)
+}
+
+// annotationPodDigest of the pods of a Job has a digest of what Fits compares, as it was asked for. Nobody can change it later, because it
+// stands where the rest of a Job's template does.
+const annotationPodDigest = "howdah.dev/pod-digest"
+
+// podDigest is that digest.
+func (j Job) podDigest() string {
+	pod, meta := j.pod(), j.template()
+	return digest(pod.Containers[0].Image, pod.Containers[0].Resources, ExtensionImages(&pod), fitting(pod), meta.Labels, meta.Annotations)
+}
+
+// resembles says whether a Job that exists has what this one would be created with.
+func (j Job) resembles(live *batchv1.Job) bool {
 	have, want := live.Spec.Template.Spec, j.pod()
 	return have.Containers[0].Image == want.Containers[0].Image &&
 		equality.Semantic.DeepEqual(have.Containers[0].Resources, want.Containers[0].Resources) &&
@@ -128,9 +146,13 @@ const annotationPlacement = "howdah.dev/placement"
 // placement is that digest. What a webhook makes of a Job doesn't matter to it.
 func (j Job) placement() string {
 	pod := j.pod()
-	content, err := json.Marshal([]any{fitting(pod), pod.Containers[0].Resources})
+	return digest(fitting(pod), pod.Containers[0].Resources)
+}
+
+func digest(parts ...any) string {
+	content, err := json.Marshal(parts)
 	if err != nil {
-		panic(err) // both are types of Kubernetes' API
+		panic(err) // all are types of Kubernetes' API, or made of strings
 	}
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8])

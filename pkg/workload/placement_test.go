@@ -140,6 +140,77 @@ func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
 	}
 }
 
+// mutated is a Job as webhooks may leave it: with what GKE's Autopilot sets, and with what policies of Kyverno write into templates.
+func mutated(job *batchv1.Job) *batchv1.Job {
+	pod := &job.Spec.Template.Spec
+	for _, list := range []*corev1.ResourceList{&pod.Containers[0].Resources.Requests, &pod.Containers[0].Resources.Limits} {
+		*list = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("2Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi"),
+		}
+	}
+	pod.Containers[0].Image = "mirror.example/" + pod.Containers[0].Image
+	pod.Tolerations = append(pod.Tolerations, corev1.Toleration{Key: "kubernetes.io/arch", Operator: corev1.TolerationOpEqual, Value: "amd64"})
+	pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: "mirror"})
+	job.Spec.Template.Labels["team"] = "platform"
+	return job
+}
+
+func TestAJobThatAWebhookHasChangedFitsUntilSpecChanges(t *testing.T) {
+	wanted := func(changes ...func(*Job)) Job {
+		j := Job{Owner: &v1alpha1.PostgresCluster{}, Image: "postgres", ClusterSpec: picky(), Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}}
+		j.ClusterSpec.Pods.Labels = map[string]v1alpha1.LabelValue{"team": "a"}
+		for _, change := range changes {
+			change(&j)
+		}
+		return j
+	}
+	live := mutated(wanted().job())
+	if !wanted().Fits(live) {
+		t.Error("it doesn't fit, so that it is created again for ever")
+	}
+	for name, change := range map[string]func(*Job){
+		"another image": func(j *Job) { j.Image = "postgres:2" },
+		"other resources": func(j *Job) {
+			j.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1536Mi")}
+		},
+		"a limit":            func(j *Job) { j.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")} },
+		"other nodes":        func(j *Job) { j.ClusterSpec.Scheduling.NodeSelector = nil },
+		"another toleration": func(j *Job) { j.ClusterSpec.Scheduling.Tolerations = []corev1.Toleration{former} },
+		"other pull Secrets": func(j *Job) { j.ClusterSpec.ImagePullSecrets = nil },
+		"another runtime":    func(j *Job) { j.ClusterSpec.Pods.RuntimeClassName = "kata" },
+		"another label":      func(j *Job) { j.ClusterSpec.Pods.Labels["team"] = "b" },
+		"an annotation":      func(j *Job) { j.ClusterSpec.Pods.Annotations = map[string]string{"example.com/a": "b"} },
+		"another extension": func(j *Job) {
+			j.ClusterSpec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "a", Image: "a:1"}}
+		},
+		"what a webhook made": func(j *Job) { j.Image = "mirror.example/postgres" },
+	} {
+		if wanted(change).Fits(live) {
+			t.Errorf("%s: it still fits", name)
+		}
+	}
+	// One that an earlier version has created has no digest; one whose digest says what this one would not, was created for something else,
+	// or a version ago.
+	for name, annotations := range map[string]map[string]string{"no digest": nil, "another digest": {annotationPodDigest: "0123456789abcdef"}} {
+		plain, changed := wanted().job(), mutated(wanted().job())
+		plain.Spec.Template.Annotations, changed.Spec.Template.Annotations = annotations, annotations
+		if !wanted().Fits(plain) || wanted().Fits(changed) {
+			t.Errorf("%s: as created it fits: %t; changed it fits: %t", name, wanted().Fits(plain), wanted().Fits(changed))
+		}
+	}
+	// The same amount in other words is the same.
+	if !wanted(func(j *Job) {
+		j.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1024Mi")}
+	}).Fits(live) {
+		t.Error("1024Mi is not 1Gi")
+	}
+	if own := wanted(func(j *Job) { j.ClusterSpec.Pods.Annotations = map[string]string{annotationPodDigest: "x"} }); own.job().Spec.Template.Annotations[annotationPodDigest] != own.podDigest() {
+		t.Error("spec.pods says what the digest is")
+	}
+}
+
 func TestAJobHasTheLabelsAnnotationsAndRuntimeOfItsCluster(t *testing.T) {
 	spec := picky()
 	spec.Pods = v1alpha1.Pods{
@@ -161,7 +232,7 @@ func TestAJobHasTheLabelsAnnotationsAndRuntimeOfItsCluster(t *testing.T) {
 	if account := job.identity()[0]; account.GetAnnotations()["example.com/role"] != "backup" || account.GetLabels()["team"] != "" {
 		t.Errorf("the account has %v and %v", account.GetAnnotations(), account.GetLabels())
 	}
-	if job.ClusterSpec = nil; len(job.job().Spec.Template.Annotations) > 0 {
+	if job.ClusterSpec = nil; len(job.template().Annotations) > 0 {
 		t.Error("annotations of no cluster")
 	}
 }

@@ -26,6 +26,8 @@ const (
 	ReasonUpgradeFailed = "UpgradeFailed"
 	ReasonBadImage      = "BadImage"
 	ReasonNoWayBack     = "NoWayBack"
+	// mostJobs are how many databases pg_upgrade works on at a time: each takes memory for its schema.
+	mostJobs = 8
 )
 
 // Worker does the work of upgrade Jobs.
@@ -133,7 +135,7 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 	if err := w.initdb(ctx, found, task.ToVersion, pgdata, control); err != nil {
 		return err
 	}
-	options := []string{"--jobs=" + strconv.Itoa(runtime.NumCPU()), "--no-sync"}
+	options := []string{"--jobs=" + strconv.Itoa(min(mostJobs, runtime.GOMAXPROCS(0))), "--no-sync"}
 	if mode != modeCopy { // the default, and no option of older versions
 		options = append(options, mode)
 	}

@@ -61,6 +61,7 @@ func (r *Reconciler) job(o *observed) (workload.Job, error) {
 	}
 	resources := resourcesOf(o.backup)
 	workload.GrowMemory(resources, plan.MemoryBytes)
+	resources = bounds.Limit(resources, &o.cluster.Spec)
 	return workload.Job{
 		Name: jobName(o.backup, plan.Attempt), Owner: o.backup, Cluster: o.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
@@ -69,6 +70,12 @@ func (r *Reconciler) job(o *observed) (workload.Job, error) {
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
 		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resources,
 	}, nil
+}
+
+// bounds of a limit of CPU that neither spec.resources nor we have, and the cluster has. Four cores compress about as much as a fast
+// network takes; a quota need not have room for as many as a large instance has. With less than one, a small instance's backup would take long.
+var bounds = workload.Bounds{
+	Least: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, Most: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
 }
 
 // resourcesOf are those of spec.resources, and ours for what it leaves out.

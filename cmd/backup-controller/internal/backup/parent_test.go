@@ -12,6 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 func TestAnIncrementalBackupBuildsOnTheLatestOfItsLineage(t *testing.T) {
@@ -120,5 +121,48 @@ func TestTheJobHasTheResourcesThatAreWanted(t *testing.T) {
 				t.Errorf("got %+v, buffers %d", got, bufferMemory(got))
 			}
 		})
+	}
+}
+
+// TestTheJobHasALimitOfCPUWhereItsClusterHas: a quota that wants one would refuse its pods, and nobody can give resources to a Backup that
+// the suite requests. Its memory is what it needs, whatever the cluster has.
+func TestTheJobHasALimitOfCPUWhereItsClusterHas(t *testing.T) {
+	few := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	many := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi")}
+	requested := func(b *v1alpha1.Backup) {
+		request := &protocol.BackupRequest{Kind: v1alpha1.KindUpgrade, Request: v1alpha1.BackupRequest{Cluster: "shop", Token: "t", Purpose: v1alpha1.PurposeSafety}}
+		b.Spec = protocol.NewBackup(request).Spec
+	}
+	limited := func(cpu string) func(*v1alpha1.Backup) {
+		return func(b *v1alpha1.Backup) {
+			b.Spec.Resources = &v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+		}
+	}
+	for name, test := range map[string]struct {
+		cluster     corev1.ResourceList
+		change      func(*v1alpha1.Backup)
+		cpu, memory string
+	}{
+		"the cluster has none":      {nil, requested, "0", "256Mi"},
+		"the cluster has few":       {few, requested, "2", "256Mi"},
+		"the cluster has many":      {many, requested, "4", "256Mi"},
+		"it has needed more memory": {few, func(b *v1alpha1.Backup) { b.Status.Plan.MemoryBytes = 900 << 20 }, "2", "900Mi"},
+		"its spec has less":         {few, limited("50m"), "50m", "256Mi"},
+		"its spec has more":         {few, limited("32"), "32", "256Mi"},
+		"its spec requests more than few": {few, func(b *v1alpha1.Backup) {
+			b.Spec.Resources = &v1alpha1.Resources{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}}
+		}, "3", "256Mi"},
+	} {
+		o := &observed{backup: newBackup("a", planned, test.change), planned: &v1alpha1.BackupRepository{}, cluster: newCluster(func(c *v1alpha1.PostgresCluster) { c.Spec.Resources.Limits = test.cluster })}
+		job, err := (&Reconciler{}).job(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limits := job.Resources.Limits; limits.Cpu().Cmp(resource.MustParse(test.cpu)) != 0 || limits.Memory().Cmp(resource.MustParse(test.memory)) != 0 {
+			t.Errorf("%s: cpu %s, memory %s", name, limits.Cpu(), limits.Memory())
+		}
+		if request := job.Resources.Requests; test.cpu != "0" && request.Cpu().Cmp(*job.Resources.Limits.Cpu()) > 0 {
+			t.Errorf("%s: it requests %s", name, request.Cpu())
+		}
 	}
 }

@@ -313,3 +313,39 @@ func TestTheConditionSaysUntilWhenEverythingIsLocked(t *testing.T) {
 		}
 	}
 }
+
+// TestAVerificationHasALimitOfCPUWhereAQuotaMayWantOne: a quota refuses the pod of a Job that has none, and all others of the repository
+// wait for it.
+func TestAVerificationHasALimitOfCPUWhereAQuotaMayWantOne(t *testing.T) {
+	with := func(cpu string) *v1alpha1.PostgresCluster {
+		c := &v1alpha1.PostgresCluster{}
+		c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+		if cpu != "" {
+			c.Spec.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		return c
+	}
+	for name, test := range map[string]struct {
+		cluster   *v1alpha1.PostgresCluster
+		own, want string
+	}{
+		"the cluster has none":                        {with(""), "", "0"},
+		"the cluster has one":                         {with("500m"), "", "500m"},
+		"the cluster has much":                        {with("32"), "", "2"},
+		"the cluster is gone":                         {nil, "", "1"},
+		"the cluster is gone, and the Backup has one": {nil, "50m", "50m"},
+		"the Backup has another":                      {with("1"), "3", "3"},
+	} {
+		backup := newBackup("a", running)
+		if test.own != "" {
+			backup.Spec.Resources = &v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(test.own)}}
+		}
+		got := (&Reconciler{}).job(&observed{backup: backup, cluster: test.cluster, repo: &v1alpha1.BackupRepository{}}).Resources
+		if got.Limits.Cpu().Cmp(resource.MustParse(test.want)) != 0 || got.Limits.Memory().String() != "256Mi" {
+			t.Errorf("%s: %+v", name, got.Limits)
+		}
+		if test.want != "0" && got.Requests.Cpu().Cmp(*got.Limits.Cpu()) > 0 {
+			t.Errorf("%s: it requests %s", name, got.Requests.Cpu())
+		}
+	}
+}

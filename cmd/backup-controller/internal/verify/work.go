@@ -113,11 +113,27 @@ func (r *Reconciler) job(o *observed) workload.Job {
 		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
 		Spec: task, Progress: &task.Object, ClusterSpec: o.clusterSpec(),
 		S3Secret: repostore.SecretName(o.repo), KeysSecret: repostore.KeysSecretName(o.repo),
-		Resources: resourcesOf(o.backup),
+		Resources: limited(resourcesOf(o.backup), o.clusterSpec()),
 	}
 }
 
-// resourcesOf are ours, with a larger memory limit of the Backup, or as an earlier attempt has said that it needs.
+// mostCPU is the limit of CPU of a Job at most, and that of one whose cluster is gone: nobody knows whether a quota wants one, and who reads
+// without haste gets along with it.
+var (
+	mostCPU    = resource.MustParse("2")
+	cpuWithout = resource.MustParse("1")
+)
+
+// limited are resources with a limit of CPU where the cluster has one, or may have had one: a quota of the namespace may want it. What a
+// quota refuses would be in the way of all other backups of the repository.
+func limited(resources corev1.ResourceRequirements, cluster *v1alpha1.PostgresClusterSpec) corev1.ResourceRequirements {
+	if _, set := resources.Limits[corev1.ResourceCPU]; cluster == nil && !set {
+		resources.Limits[corev1.ResourceCPU] = cpuWithout
+	}
+	return workload.Bounds{Most: corev1.ResourceList{corev1.ResourceCPU: mostCPU}}.Limit(resources, cluster)
+}
+
+// resourcesOf are ours, with a limit of CPU and a larger memory limit of the Backup, or as an earlier attempt has said that it needs.
 func resourcesOf(backup *v1alpha1.Backup) corev1.ResourceRequirements {
 	resources := corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{
@@ -127,6 +143,14 @@ func resourcesOf(backup *v1alpha1.Backup) corev1.ResourceRequirements {
 	}
 	if wanted := backup.Spec.Resources; wanted != nil && wanted.Limits.Memory().Cmp(resources.Limits[corev1.ResourceMemory]) > 0 {
 		resources.Limits[corev1.ResourceMemory] = *wanted.Limits.Memory()
+	}
+	if backup.Spec.Resources != nil {
+		if cpu, limited := backup.Spec.Resources.Limits[corev1.ResourceCPU]; limited {
+			resources.Limits[corev1.ResourceCPU] = cpu
+			if cpu.Cmp(resources.Requests[corev1.ResourceCPU]) < 0 {
+				resources.Requests[corev1.ResourceCPU] = cpu
+			}
+		}
 	}
 	workload.GrowMemory(resources, backup.Status.Verification.MemoryBytes)
 	return resources

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -272,6 +274,21 @@ func TestAFaultHitsThePrimaryOrTheReplicaThatIsMeant(t *testing.T) {
 		decide(t.Context(), o)
 		if inject := o.drill.Status.Request.Inject; inject == nil || inject.Instance != c.hits {
 			t.Errorf("%s: %+v", name, inject)
+		}
+	}
+}
+
+func TestTheJobHasALimitOfCPUWhereTheClusterHas(t *testing.T) {
+	for cpu, want := range map[string]string{"": "0", "100m": "500m", "750m": "750m", "8": "1"} {
+		o := world(func(o *observed) {
+			o.cluster.Status.Connection = &v1alpha1.ConnectionStatus{Host: "shop-rw"}
+			o.cluster.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")}
+			if cpu != "" {
+				o.cluster.Spec.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(cpu)
+			}
+		})
+		if limits := (&Reconciler{}).writer(o).Resources.Limits; limits.Cpu().Cmp(resource.MustParse(want)) != 0 || limits.Memory().String() != "128Mi" {
+			t.Errorf("the cluster has %q, and it %+v", cpu, limits)
 		}
 	}
 }

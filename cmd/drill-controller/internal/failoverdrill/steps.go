@@ -61,16 +61,21 @@ func (r *Reconciler) writer(o *observed) workload.Job {
 		Name: protocol.FailoverDrillName(o.drill.Name), Owner: o.drill, Cluster: o.cluster.Name, Component: workload.ComponentFailoverDrill,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"failover-drill"}, Inline: true, Progress: &object, ClusterSpec: &o.cluster.Spec,
 		Spec:            agentapi.FailoverDrillJob{Object: object, Host: o.cluster.Status.Connection.Host},
-		ClientTLSSecret: protocol.FailoverDrillSecret(o.cluster.Name), Resources: resources(),
+		ClientTLSSecret: protocol.FailoverDrillSecret(o.cluster.Name), Resources: resources(&o.cluster.Spec),
 		Limit: prepareLimit + durationOr(o.drill.Spec.Timeout, defaultTimeout) + 2*countLimit,
 	}
 }
 
-func resources() corev1.ResourceRequirements {
-	return corev1.ResourceRequirements{
+// bounds of a limit of CPU, where the cluster has one: a Job that waits for its turn would measure that as an outage.
+var bounds = workload.Bounds{
+	Least: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}, Most: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+}
+
+func resources(cluster *v1alpha1.PostgresClusterSpec) corev1.ResourceRequirements {
+	return bounds.Limit(corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
-	}
+	}, cluster)
 }
 
 // awaitWriting waits until both clients of the Job write.

@@ -55,7 +55,7 @@ func (r checker) checkJob(o *observed) workload.Job {
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
 		Replaceable: true, OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
-		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
+		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret, Resources: resourcesOf(o.cluster, checking),
 	}
 }
 

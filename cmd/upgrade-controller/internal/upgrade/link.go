@@ -130,6 +130,7 @@ func (r linker) runInspections(ctx context.Context, o *observed) flow.Outcome {
 		job := workload.Job{
 			Name: i.job, Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade, Image: plan.FromImage, Agent: r.Agent,
 			Args: []string{"upgrade", "inspect"}, Spec: spec, Inline: true, ClusterSpec: &o.cluster.Spec, DataClaim: i.volume.ClaimName, DataReadOnly: true, Limit: o.lock().TimeLeft(),
+			Resources: resourcesOf(o.cluster, inspecting),
 		}
 		if err := job.Ensure(ctx, r.Client); err != nil {
 			return o.notEnsured(err)

@@ -50,6 +50,7 @@ func (r *Reconciler) upgradeJob(o *observed) workload.Job {
 		Name: workJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, Limit: o.lock().TimeLeft(),
+		Resources: resourcesOf(o.cluster, upgrading),
 	}
 }
 
