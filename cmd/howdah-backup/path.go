@@ -12,6 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/pitr/bucket"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // path is a backup, and how to continue from it.
@@ -20,6 +21,9 @@ type path struct {
 	timeline uint32 // that is followed
 	// stopAt is where replay stops; End() of it: where the archive ends.
 	stopAt pitr.Target
+	// last is the segment that replay ends with, and until the end of it where that lies within the segment, if the end is one that was asked for.
+	last  string
+	until postgres.LSN
 }
 
 // find finds the backup and the path from it.
@@ -57,7 +61,11 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 		return path{}, err
 	}
 	header, err := backup.ReadOutline(ctx, store, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID)
-	return path{header: header, timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, err
+	found := path{header: header, timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}
+	if found.stopAt.End() && !r.target.End() {
+		found.last, found.until = verdict.Candidate.Reach.Last().Name(), verdict.Bound
+	}
+	return found, err
 }
 
 // oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.

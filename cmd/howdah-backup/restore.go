@@ -194,6 +194,12 @@ func (r *restore) settings(found path, place connection.Place) (*autoconf.Settin
 	}
 	command := append([]string{program}, place.Args()...)
 	command = append(command, "--lineage="+found.header.Lineage, "--patience=10m", "wal", walGetName)
+	if found.last != "" {
+		command = append(command, "--last="+found.last)
+	}
+	if found.until != 0 {
+		command = append(command, "--until="+found.until.String())
+	}
 	return &autoconf.Settings{StopAt: found.stopAt, Timeline: found.timeline, Own: found.header.Timeline, Command: command, Action: r.action}, nil
 }
 

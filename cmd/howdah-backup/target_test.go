@@ -56,6 +56,9 @@ func TestTheCommandLineDecidesEveryCaseOfTheTable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if w := c.Want; w.End && !c.Target.End() && (found.last != w.Last || found.until != w.Bound) || (!w.End || c.Target.End()) && found.last != "" {
+				t.Errorf("replay ends with %q at %s, want %+v", found.last, found.until, w)
+			}
 			if w := c.Want; found.header.Lineage != w.Lineage || found.header.ID != w.Backup || found.timeline != w.Timeline || found.stopAt.End() != w.End {
 				t.Errorf("from backup %s/%s along timeline %d to %s, want %+v", found.header.Lineage, found.header.ID, found.timeline, found.stopAt, w)
 			}

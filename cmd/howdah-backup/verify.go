@@ -127,7 +127,11 @@ func (v *verifying) names(ctx context.Context, args []string) ([]lookup.Name, er
 	for _, damaged := range unreadable {
 		lineages = append(lineages, damaged.Lineage)
 	}
-	return lookup.Backups(ctx, v.store, lineages...)
+	names, err = lookup.Backups(ctx, v.store, lineages...)
+	if err == nil && len(names) == 0 && len(lineages) > 0 { // a lifecycle rule of the bucket may have deleted them all
+		err = fmt.Errorf("%w: no backup of lineage %s is left", lookup.ErrNotThere, strings.Join(lineages, ", "))
+	}
+	return names, err
 }
 
 // one checks one thing and says what came of it. Damage is a result; only what keeps from looking is an error.

@@ -121,6 +121,7 @@ const holePatience = 20 * time.Second
 
 func (a *app) walGetCommand() *cobra.Command {
 	g := walget.Getter{Patience: holePatience}
+	until := ""
 	command := &cobra.Command{
 		Use:   walGetName + " NAME PATH",
 		Short: "Fetch one file of the archive (restore_command)",
@@ -131,6 +132,9 @@ func (a *app) walGetCommand() *cobra.Command {
 			// A crash of this program must not look like a status that PostgreSQL takes for the end: a signal doesn't.
 			debug.SetTraceback("crash")
 			g.Store = store
+			if err := endOf(&g, until); err != nil {
+				return err
+			}
 			if g.Lineage = a.filter.Lineage; g.Lineage == "" {
 				lineage, err := lookup.Only(ctx, store, a.filter)
 				if err != nil {
@@ -147,5 +151,23 @@ func (a *app) walGetCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&g.Spool, "spool", "", "folder for segments that are fetched ahead; if not set, none are")
 	command.Flags().IntVar(&g.Ahead, "ahead", 8, "how many segments to fetch ahead into the spool")
+	command.Flags().StringVar(&g.Last, "last", "", "last segment that recovery shall read; if not set, all there are")
+	command.Flags().StringVar(&until, "until", "", "LSN within --last where recovery shall end; if not set, at its end")
 	return command
+}
+
+// endOf checks where recovery shall end.
+func endOf(g *walget.Getter, until string) (err error) {
+	if g.Last != "" {
+		if _, err := postgres.ParseSegment(g.Last, postgres.MinSegSize); err != nil {
+			return fmt.Errorf("--last: %w", err)
+		}
+	}
+	if until == "" {
+		return nil
+	}
+	if g.Until, err = postgres.ParseLSN(until); err != nil || g.Last == "" {
+		return fmt.Errorf("--until %q must be an LSN such as 16/B374D848, and needs --last", until)
+	}
+	return nil
 }

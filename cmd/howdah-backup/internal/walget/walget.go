@@ -39,6 +39,10 @@ type Getter struct {
 	// a time may do that for a moment.
 	Patience time.Duration
 	Poll     time.Duration // between two looks; 0 is a second
+	// Last is the last segment that recovery is to read, and Until the end of it where that is within the segment; empty: all there is.
+	// The archive may go on while recovery runs. Until is cut off, as PostgreSQL doesn't end in order at a target that nothing lies beyond.
+	Last  string
+	Until postgres.LSN
 }
 
 const (
@@ -62,6 +66,9 @@ func (g *Getter) Get(ctx context.Context, name, to string) error {
 	if err != nil { // a wrong bucket or prefix is not the end of the archive
 		return fmt.Errorf("lineage %s: %w", g.Lineage, err)
 	}
+	if file.Kind == postgres.WALSegment && g.beyond(name) {
+		return fmt.Errorf("%w: %s lies beyond the end of this recovery, %s", ErrNotArchived, name, g.Last)
+	}
 	if file.Kind == postgres.WALSegment && g.Spool != "" {
 		g.fetchAhead(ctx, name, owner.SegmentSize)
 		if taken, err := g.fromSpool(name, to); taken || err != nil {
@@ -69,6 +76,9 @@ func (g *Getter) Get(ctx context.Context, name, to string) error {
 		}
 	}
 	err = g.fetch(ctx, name, to)
+	if err == nil && name == g.Last {
+		return g.cut(to, owner.SegmentSize)
+	}
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return err
 	}
@@ -78,10 +88,40 @@ func (g *Getter) Get(ctx context.Context, name, to string) error {
 	return g.absent(ctx, name, to)
 }
 
+// beyond says whether a segment comes after Last, on its timeline or a later one.
+func (g *Getter) beyond(name string) bool {
+	if g.Last == "" {
+		return false
+	}
+	return name[:timelineDigits] > g.Last[:timelineDigits] || name[timelineDigits:] > g.Last[timelineDigits:]
+}
+
+const timelineDigits = 8
+
+// cut makes what lies beyond Until zeroes: recovery ends at the first record that is none.
+func (g *Getter) cut(file string, size uint64) error {
+	last, err := postgres.ParseSegment(g.Last, size)
+	if err != nil || g.Until <= last.Start() || g.Until >= last.End() {
+		return err
+	}
+	return errors.Join(os.Truncate(file, int64(g.Until-last.Start())), os.Truncate(file, int64(size)))
+}
+
+// errOpen is a segment that is still written.
+var errOpen = errors.New("the segment is still written")
+
 // fetch takes a file from the archive.
 func (g *Getter) fetch(ctx context.Context, name, to string) error {
+	return g.take(ctx, name, to, true)
+}
+
+// take does it, or refuses a segment that is still written.
+func (g *Getter) take(ctx context.Context, name, to string, open bool) error {
 	return write(to, func(file io.Writer) error {
-		_, err := wal.New(g.Store).GetTo(ctx, g.Lineage, name, file)
+		header, err := wal.New(g.Store).GetTo(ctx, g.Lineage, name, file)
+		if err == nil && header.SegmentSize > 0 && !open {
+			return errOpen
+		}
 		return err
 	})
 }
@@ -133,19 +173,20 @@ func (g *Getter) fromSpool(name, to string) (bool, error) {
 func (g *Getter) folder() string { return filepath.Join(g.Spool, g.Lineage) }
 
 // fetchAhead puts a segment and those after it into the spool, several at a time. What doesn't come, for whatever reason, is
-// found out when it is asked for by itself.
+// found out when it is asked for by itself. One that is still written isn't kept: there is more of it when it is asked for.
 func (g *Getter) fetchAhead(ctx context.Context, name string, size uint64) {
 	segment, err := postgres.ParseSegment(name, size)
 	if err != nil || os.MkdirAll(g.folder(), 0o700) != nil {
 		return
 	}
 	ended := atomic.Bool{}
+	skipped := func(name string) bool { return name == g.Last || g.beyond(name) }
 	slots := make(chan struct{}, max(1, min(maxFetches, memory/int(size))))
 	var fetches sync.WaitGroup
 	for range 1 + g.Ahead {
 		next := segment.Name()
 		slots <- struct{}{}
-		if ended.Load() {
+		if ended.Load() || skipped(next) {
 			break
 		}
 		fetches.Go(func() {
@@ -154,7 +195,7 @@ func (g *Getter) fetchAhead(ctx context.Context, name string, size uint64) {
 			if _, err := os.Stat(to); err == nil {
 				return
 			}
-			if g.fetch(ctx, next, to) != nil {
+			if g.take(ctx, next, to, false) != nil {
 				ended.Store(true)
 			}
 		})
@@ -192,16 +233,22 @@ func (g *Getter) absent(ctx context.Context, name, to string) error {
 	}
 }
 
-// later is a segment behind the named one on its timeline, or empty.
+// later is a segment behind the named one on its timeline, or itself, if it is listed and nevertheless not there, or empty.
 func (g *Getter) later(ctx context.Context, name string) (string, error) {
 	timeline, err := postgres.ParseSegment(name, postgres.MinSegSize)
 	if err != nil {
 		return "", err
 	}
 	prefix := layout.TimelinePrefix(g.Lineage, timeline.Timeline)
-	for info, err := range g.Store.List(ctx, prefix, prefix+name) {
+	if g.Last != "" && name[:timelineDigits] == g.Last[:timelineDigits] && name <= g.Last {
+		return g.Last, nil
+	}
+	for info, err := range g.Store.List(ctx, prefix, prefix+name[:len(name)-1]) { // which comes right before the names that begin so
 		if err != nil {
 			return "", err
+		}
+		if path.Base(info.Key) < name {
+			continue
 		}
 		if found := path.Base(info.Key); len(found) == len(name) { // no partial one
 			return found, nil

@@ -2,6 +2,7 @@ package walget
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,5 +126,62 @@ func TestADamagedSegmentIsNotTheEndOfTheArchive(t *testing.T) {
 	g := &Getter{Store: store, Lineage: lineage, Spool: t.TempDir(), Ahead: 2}
 	if err := g.Get(t.Context(), segment(3), filepath.Join(t.TempDir(), "x")); !errors.Is(err, wal.ErrCorrupt) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestRecoveryReadsNothingBeyondItsEnd(t *testing.T) {
+	store := archive(t)
+	whole := strings.Repeat("x", postgres.DefaultSegSize)
+	if err := wal.New(store).Put(t.Context(), lineage, segment(5), []byte(whole), wal.Info{}); err != nil {
+		t.Fatal(err)
+	}
+	last := postgres.Segment{Timeline: 1, Number: 5, SegSize: postgres.DefaultSegSize}
+	for _, spool := range []string{"", t.TempDir()} {
+		g := &Getter{Store: store, Lineage: lineage, Spool: spool, Ahead: 3, Patience: time.Millisecond, Poll: time.Millisecond, Last: segment(5), Until: last.Start() + 100}
+		to := filepath.Join(t.TempDir(), "RECOVERYXLOG")
+		for range 2 {
+			if err := g.Get(t.Context(), segment(5), to); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(to)
+			if err != nil || string(content) != whole[:100]+strings.Repeat("\x00", postgres.DefaultSegSize-100) {
+				t.Errorf("%d bytes, %v", len(strings.TrimRight(string(content), "\x00")), err)
+			}
+		}
+		if err := g.Get(t.Context(), segment(4), to); err != nil {
+			t.Error(err)
+		}
+		if err := g.Get(t.Context(), segment(6), to); !errors.Is(err, ErrNotArchived) {
+			t.Errorf("the archive has gone on: %v", err)
+		}
+		if err := g.Get(t.Context(), "00000002"+segment(5)[8:], to); !errors.Is(err, ErrNotArchived) {
+			t.Errorf("there is another timeline: %v", err)
+		}
+	}
+}
+
+func TestASegmentThatIsStillWrittenIsFetchedAnewEachTime(t *testing.T) {
+	store, spool := archive(t), t.TempDir()
+	open := postgres.Segment{Timeline: 1, Number: 7, SegSize: postgres.DefaultSegSize}
+	g := &Getter{Store: store, Lineage: lineage, Spool: spool, Ahead: 3, Patience: time.Millisecond, Poll: time.Millisecond}
+	to := filepath.Join(t.TempDir(), "RECOVERYXLOG")
+	for piece := range int64(2) {
+		err := wal.New(store).PutOpen(t.Context(), lineage, open, 8*piece, 8*piece+8, wal.Info{}, func(w io.Writer) error {
+			_, err := io.WriteString(w, "12345678")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Get(t.Context(), segment(6), to); err != nil { // which fetches the next one ahead
+			t.Fatal(err)
+		}
+		if err := g.Get(t.Context(), segment(7), to); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(to)
+		if got := len(strings.TrimRight(string(content), "\x00")); err != nil || got != 8*int(piece)+8 {
+			t.Errorf("%d bytes, %v", got, err)
+		}
 	}
 }
