@@ -19,6 +19,9 @@ import (
 const (
 	// rewindingFile is there while a copy is being rewound: nobody may start a server on it.
 	rewindingFile = "rewinding"
+	// ranFile is there once data that ran gave way to another data generation. It holds a number: the highest of a data generation is of the
+	// copy that ran last.
+	ranFile = "ran"
 	// replacedFile holds the time when a copy was first seen to be replaced by another one.
 	replacedFile = "replaced"
 )
@@ -26,8 +29,8 @@ const (
 // DataGeneration is the data generation that this is a copy of.
 func (g Generation) DataGeneration() string { return cmp.Or(g.Of, g.ID) }
 
-// Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the newest
-// clone, as it was made because what was there before was unfit, else the original. A copy that is being rewound is found
+// Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the one that ran when the data generation
+// gave way to another, else the newest clone, as it was made because what was there before was unfit, else the original. A copy that is being rewound is found
 // too; see Rewinding. Errors: ErrName, ErrNotFound, the latter with ErrIncomplete where there is half of one, and ErrDamaged: an older copy
 // must not take the place of one that ran last and can't be read.
 func (v Volume) Resolve(wanted string) (Generation, error) {
@@ -42,6 +45,9 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 		case isCopy(id, wanted) && unreadable(err):
 			return Generation{}, err
 		}
+	}
+	if id, err := v.lastRun(wanted); id != "" || err != nil {
+		return readIfThere(v, id, err)
 	}
 	copies, err := v.copies(wanted)
 	if err != nil {
@@ -58,6 +64,60 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 		return Generation{}, fmt.Errorf("%w: %w", ErrNotFound, missing)
 	}
 	return Generation{}, fmt.Errorf("%w: %s", ErrNotFound, wanted)
+}
+
+func readIfThere(v Volume, id string, err error) (Generation, error) {
+	if err != nil {
+		return Generation{}, err
+	}
+	return v.Read(id)
+}
+
+// leave notes that a copy has run, before another data generation takes its place. A clone that was made meanwhile may not have.
+func (v Volume) leave(id, next string) error {
+	g, err := v.Read(id)
+	if err != nil { // it doesn't run, then
+		return nil
+	}
+	if other, err := v.Read(next); err != nil || other.DataGeneration() == g.DataGeneration() {
+		return err
+	}
+	latest, _, err := v.runs(g.DataGeneration())
+	if err != nil {
+		return err
+	}
+	return v.mark(id, ranFile, []byte(strconv.Itoa(latest+1)))
+}
+
+// lastRun is the copy of a data generation that ran last before another one took its place; empty: none that is known of.
+func (v Volume) lastRun(wanted string) (string, error) {
+	_, id, err := v.runs(wanted)
+	return id, err
+}
+
+// runs finds the highest number of the copies of a data generation that have run.
+func (v Volume) runs(of string) (latest int, copyID string, err error) {
+	ids, err := v.ids()
+	if err != nil {
+		return 0, "", err
+	}
+	for _, id := range ids {
+		if !isCopy(id, of) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(v.Dir(id), ranFile))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		number, errNumber := strconv.Atoi(strings.TrimSpace(string(content)))
+		if err = errors.Join(err, errNumber); err != nil {
+			return 0, "", fmt.Errorf("%w: which copy of data generation %s ran last is not known: %w", ErrDamaged, of, err)
+		}
+		if number > latest {
+			latest, copyID = number, id
+		}
+	}
+	return latest, copyID, nil
 }
 
 // unreadable is an error that doesn't say that there is nothing, or only half of something.
@@ -112,7 +172,8 @@ func (v Volume) readCurrent() (Generation, error) {
 	return v.Read(id)
 }
 
-// AllCopies are the whole copies of all data generations on a volume.
+// AllCopies are the whole copies of all data generations on a volume. It is an error that one can't be read: who has to decide by them would take it for
+// gone.
 func AllCopies(v Volume) ([]Generation, error) {
 	ids, err := v.ids()
 	if err != nil {
@@ -120,7 +181,11 @@ func AllCopies(v Volume) ([]Generation, error) {
 	}
 	var found []Generation
 	for _, id := range ids {
-		if g, err := v.Read(id); err == nil {
+		g, err := v.Read(id)
+		if unreadable(err) {
+			return nil, err
+		}
+		if err == nil {
 			found = append(found, g)
 		}
 	}
@@ -129,11 +194,20 @@ func AllCopies(v Volume) ([]Generation, error) {
 
 // copies are all whole copies of a data generation, the newest last.
 func (v Volume) copies(of string) ([]Generation, error) {
-	found, err := AllCopies(v)
+	ids, err := v.ids()
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(g Generation) bool { return g.DataGeneration() != of })
+	var found []Generation
+	for _, id := range ids {
+		g, err := v.Read(id)
+		switch {
+		case unreadable(err) && isCopy(id, of):
+			return nil, err
+		case err == nil && g.DataGeneration() == of:
+			found = append(found, g)
+		}
+	}
 	slices.SortStableFunc(found, func(a, b Generation) int {
 		return cmp.Or(cmp.Compare(copyNumber(a.ID, of), copyNumber(b.ID, of)), a.CreatedAt.Compare(b.CreatedAt))
 	})

@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,54 @@ func TestTheCopyToRunIsFound(t *testing.T) {
 				t.Errorf("original: %v", got)
 			}
 		})
+	}
+}
+
+func TestTheWayBackIsTheCopyThatRan(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g1")
+	clone(t, v, "g1.c1", "g1")
+	adopt := func(id string) {
+		t.Helper()
+		if err := v.Adopt(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolved := func(want string) {
+		t.Helper()
+		if g, err := v.Resolve("g1"); err != nil || g.ID != want {
+			t.Errorf("%s, %v, want %s", g.ID, err, want)
+		}
+	}
+	adopt("g1.c1")
+	clone(t, v, "g1.c2", "g1") // it was whole when the agent died, before it could run
+	complete(t, v, "g2")
+	adopt("g2")
+	resolved("g1.c1")
+	adopt("g1.c1")
+	adopt("g1.c2") // the first one was unfit
+	adopt("g2")
+	resolved("g1.c2")
+	if err := os.WriteFile(filepath.Join(v.Dir("g1.c2"), "generation.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := v.Resolve("g1"); err == nil {
+		t.Errorf("%s takes the place of one that can't be read", g.ID)
+	}
+	if all, err := AllCopies(v); err == nil {
+		t.Errorf("one that can't be read is taken for gone: %+v", all)
+	}
+}
+
+func TestANewerCopyThatCantBeReadIsNotPassedOver(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g1")
+	clone(t, v, "g1.c1", "g1")
+	if err := os.WriteFile(filepath.Join(v.Dir("g1.c1"), "generation.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := v.Resolve("g1"); err == nil {
+		t.Errorf("%s takes its place", g.ID)
 	}
 }
 

@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Origin is how a generation was made.
@@ -117,6 +121,11 @@ func (v Volume) missing(id string) error {
 // killed run left there is removed first. ErrWhole: the generation was completed before, so there is nothing to do. Nothing is removed where that
 // can't be found out.
 func (v Volume) Begin(id string) (pgdata string, err error) {
+	pgdata, err = create(v, id)
+	return pgdata, explain(v, err)
+}
+
+func create(v Volume, id string) (pgdata string, err error) {
 	_, err = v.Read(id)
 	switch {
 	case err == nil:
@@ -131,6 +140,22 @@ func (v Volume) Begin(id string) (pgdata string, err error) {
 		return "", err
 	}
 	return v.PGData(id), syncPaths(filepath.Dir(v.Dir(id)), string(v))
+}
+
+// explain adds to an error what to do where the process may not write to the volume at all. Kubernetes gives a volume to the group of the pod
+// (fsGroup), but for storage that ignores that, such as NFS.
+func explain(v Volume, err error) error {
+	if !errors.Is(err, fs.ErrPermission) || unix.Access(string(v), unix.W_OK|unix.X_OK) == nil {
+		return err
+	}
+	belongs := ""
+	if info, statErr := os.Stat(string(v)); statErr == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			belongs = fmt.Sprintf(", and its root belongs to uid %d and gid %d with mode %04o", stat.Uid, stat.Gid, info.Mode().Perm())
+		}
+	}
+	return fmt.Errorf("%w. The process runs with uid %d and gid %d, for which the volume must be writable%s. Storage that ignores fsGroup, such as NFS or EFS, "+
+		"must be prepared for this user, for example by chown or with an access point; or use another StorageClass", err, os.Getuid(), os.Getgid(), belongs)
 }
 
 // Complete makes everything of the generation durable and then writes generation.json: from here on it is whole.
@@ -169,6 +194,10 @@ func (v Volume) Adopt(id string) error {
 	}
 	if now, err := v.Current(); err == nil && now == id {
 		return syncPaths(string(v))
+	} else if err == nil {
+		if err := v.leave(now, id); err != nil {
+			return err
+		}
 	}
 	temporary := filepath.Join(string(v), "."+pointer+".new")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {

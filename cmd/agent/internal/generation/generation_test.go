@@ -2,11 +2,17 @@ package generation
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func begin(t *testing.T, v Volume, id string) {
@@ -181,6 +187,54 @@ func TestAnIDIsNoPath(t *testing.T) {
 		}
 		if err := v.Remove(id); !errors.Is(err, ErrName) {
 			t.Errorf("remove %q: %v", id, err)
+		}
+	}
+}
+
+// as does something as another user, where the test runs as root, who may write everywhere. The thread that has become the other one is not used again.
+func as(user uintptr, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if os.Getuid() == 0 {
+			runtime.LockOSThread()
+			for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} { // of this thread alone
+				if _, _, errno := unix.RawSyscall(call, user, user, user); errno != 0 {
+					panic(errno)
+				}
+			}
+		}
+		do()
+	}()
+	<-done
+}
+
+func TestAVolumeThatIgnoresTheGroupOfThePodSaysWhoHasToBeAbleToWriteToIt(t *testing.T) {
+	root := t.TempDir()
+	for path, mode := range map[string]os.FileMode{filepath.Dir(root): 0o755, root: 0o555} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	who, group := 0, 0
+	as(65534, func() {
+		_, err = Volume(root).Begin("a")
+		who, group = os.Getuid(), os.Getgid()
+	})
+	want := fmt.Sprintf("The process runs with uid %d and gid %d, for which the volume must be writable, and its root belongs to uid %d and gid %d with mode 0555.", who, group, os.Getuid(), os.Getgid())
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "permission denied. "+want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "generations"), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 { // the volume is writable, and what isn't was made so by somebody
+		if _, err := Volume(root).Begin("a"); !errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "fsGroup") {
+			t.Errorf("%v", err)
 		}
 	}
 }
