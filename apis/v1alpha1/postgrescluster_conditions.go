@@ -88,6 +88,10 @@ const (
 	ReasonStatusOutdated = "StatusOutdated"
 	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonPodRefused: Kubernetes refuses to create a pod, because of a quota or a policy of the namespace.
+	ReasonPodRefused = "PodRefused"
+	// ReasonAgentUnreachable: the agent of a pod that runs has not answered the db-controller for a minute.
+	ReasonAgentUnreachable = "AgentUnreachable"
 	// ReasonImageVolumesUnsupported: spec names images of extensions, and the nodes are not known to be able to mount images.
 	ReasonImageVolumesUnsupported = "ImageVolumesUnsupported"
 	// ReasonImageUnavailable: an image can't be pulled.

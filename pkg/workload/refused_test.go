@@ -30,10 +30,10 @@ func (e told) List(_ context.Context, list client.ObjectList, _ ...client.ListOp
 
 func TestAJobWhosePodIsRefusedSaysWhyAndIsLookedAtAgain(t *testing.T) {
 	at := func(minute int, message string) corev1.Event {
-		return corev1.Event{LastTimestamp: metav1.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC), Message: message}
+		return corev1.Event{Reason: "FailedCreate", LastTimestamp: metav1.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC), Message: message}
 	}
 	state := stateOf(job(), nil)
-	state.Explain(t.Context(), told{at(1, "denied by a webhook"), at(3, `pods "up-x" is forbidden: exceeded quota: all`), at(2, "no")}, "ns")
+	state.Explain(t.Context(), told{at(1, "denied by a webhook"), at(3, `Error creating: pods "up-x" is forbidden: exceeded quota: all`), at(2, "no")}, "ns")
 	if said := state.Trouble(); !strings.HasPrefix(said, "Kubernetes refuses to create the pod of the Job: pods ") || !strings.Contains(said, "exceeded quota: all") {
 		t.Errorf("it says %q", said)
 	}
@@ -43,7 +43,7 @@ func TestAJobWhosePodIsRefusedSaysWhyAndIsLookedAtAgain(t *testing.T) {
 }
 
 func TestOnlyAJobThatRunsWithoutAPodIsExplained(t *testing.T) {
-	events := told{{Message: "exceeded quota"}}
+	events := told{{Reason: "FailedCreate", Message: "exceeded quota"}}
 	for name, state := range map[string]State{
 		"there is none":       {},
 		"it has a pod":        stateOf(job(), []corev1.Pod{{}}),
@@ -61,5 +61,51 @@ func TestOnlyAJobThatRunsWithoutAPodIsExplained(t *testing.T) {
 	}
 	if outcome := stateOf(job(), []corev1.Pod{{}}).Await("Running", "It runs."); outcome.After != 0 {
 		t.Errorf("a Job with a pod is watched: %+v", outcome)
+	}
+}
+
+func TestARefusalIsOfThePodAndOfNowAndLeavesRoomForWhatToDo(t *testing.T) {
+	at := func(minute int, reason, pod, why string) corev1.Event {
+		message := "create Pod " + pod + " in StatefulSet shop successful"
+		if why != "" {
+			message = "create Pod " + pod + " in StatefulSet shop failed error: " + why
+		}
+		return corev1.Event{Reason: reason, LastTimestamp: metav1.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC), Message: message}
+	}
+	refused := func(minute int, pod, why string) corev1.Event { return at(minute, "FailedCreate", pod, why) }
+	created := func(minute int, pod string) corev1.Event { return at(minute, "SuccessfulCreate", pod, "") }
+	newer := corev1.Event{Reason: "FailedCreate", EventTime: metav1.NewMicroTime(time.Date(2026, 1, 1, 0, 9, 0, 0, time.UTC)), Message: "create Pod shop-1 in StatefulSet shop failed error: newer"}
+	for name, c := range map[string]struct {
+		events told
+		want   string
+	}{
+		"its last":                     {told{refused(2, "shop-1", "b"), refused(1, "shop-1", "a"), refused(3, "shop-10", "c")}, "b"},
+		"it was created since":         {told{refused(1, "shop-1", "a"), created(2, "shop-1"), refused(3, "shop-0", "b")}, ""},
+		"it was refused again":         {told{created(1, "shop-1"), refused(2, "shop-1", "a")}, "a"},
+		"another came first":           {told{refused(1, "shop-0", "a")}, "a"},
+		"another was created":          {told{refused(1, "shop-0", "a"), created(2, "shop-0")}, ""},
+		"it says something else":       {told{at(1, "RecreatingFailedPod", "shop-1", "x")}, ""},
+		"an event of the newer kind":   {told{refused(1, "shop-1", "a"), newer}, "newer"},
+		"nothing can be read":          {nil, ""},
+		"one that fills the condition": {told{refused(1, "shop-1", strings.Repeat("é", 900))}, strings.Repeat("é", 499) + "…"},
+	} {
+		if got := ReadRefusals(t.Context(), c.events, "ns", "uid").Of("shop-1"); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestARefusalSaysWhatToDo(t *testing.T) {
+	const users = "Let the namespace decide."
+	for why, want := range map[string]string{
+		`pods "shop-0" is forbidden: failed quota: all: must specify limits.cpu for: postgres; limits.memory for: postgres`:                  "Set spec.resources.limits (cpu and memory)",
+		`pods "shop-0" is forbidden: exceeded quota: all, requested: limits.memory=2Gi, used: limits.memory=1Gi, limited: limits.memory=2Gi`: "Raise the quota",
+		`pods "shop-0" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden]`:             users,
+		`pods "shop-0" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi`:                                            "LimitRange",
+		`admission webhook "validation.gatekeeper.sh" denied the request: [owner] you must provide labels: {"owner"}`:                        "the policy of the namespace",
+	} {
+		if got := Remedy(why, users); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", why, got)
+		}
 	}
 }

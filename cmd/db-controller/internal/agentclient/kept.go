@@ -44,6 +44,8 @@ type heard struct {
 	status   *agentapi.Status
 	mark     digest
 	failures int
+	// silence is what came instead of an answer.
+	silence Silence
 	// next is when it may be asked again.
 	next time.Time
 }
@@ -63,11 +65,14 @@ func (k *kept) follow(instances map[string]Instance) {
 
 // answers for one look. They are not live for another.
 func (k *kept) answers(now time.Time) Answers {
-	answers := Answers{ByPod: map[string]*agentapi.Status{}, Known: true, Age: now.Sub(k.ended)}
+	answers := Answers{ByPod: map[string]*agentapi.Status{}, Silent: map[string]Silence{}, Known: true, Age: now.Sub(k.ended)}
 	for pod, agent := range k.agents {
 		answers.Known = answers.Known && agent.asked
-		if agent.status != nil {
+		switch {
+		case agent.status != nil:
 			answers.ByPod[pod] = agent.status
+		case agent.failures > 0:
+			answers.Silent[pod] = agent.silence
 		}
 	}
 	answers.Live = len(k.agents) == 0 || answers.Known && k.fresh && k.complete() && answers.Age <= liveAge
@@ -108,11 +113,15 @@ func (k *kept) digest() digest {
 func (a *heard) keep(status *agentapi.Status, mark digest, err error, now time.Time, random float64) {
 	a.asked = true
 	if err != nil {
-		a.failures++
+		since := a.silence.Since
+		if a.failures == 0 {
+			since = now
+		}
+		a.failures, a.silence = a.failures+1, silenceOf(a.Target, err, since)
 		a.status, a.mark, a.next = nil, digest{}, now.Add(pause(a.failures, random))
 		return
 	}
-	a.status, a.mark, a.failures, a.next = status, mark, 0, time.Time{}
+	a.status, a.mark, a.failures, a.silence, a.next = status, mark, 0, Silence{}, time.Time{}
 }
 
 // pause after this many failures, give or take a quarter.

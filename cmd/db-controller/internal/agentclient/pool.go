@@ -47,6 +47,8 @@ type Instance struct {
 type Answers struct {
 	// ByPod are those of agents that answered when they were asked last. They are shared, so nobody changes them.
 	ByPod map[string]*agentapi.Status
+	// Silent are those that were asked and have not answered since.
+	Silent map[string]Silence
 	// Known: each agent was asked at least once.
 	Known bool
 	// Live: all of them were asked since the previous look and a moment ago. What can't be undone is decided on such answers only.

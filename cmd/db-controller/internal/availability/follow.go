@@ -5,6 +5,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -28,7 +29,7 @@ func Unsettled(o *observed.Cluster, ordinal int) string {
 		_, message := InstanceTrouble(o, ordinal)
 		return message
 	case agent == nil:
-		return fmt.Sprintf("The agent of %s doesn't respond.", name)
+		return fmt.Sprintf("The agent of %s doesn't respond.%s", name, phrase.Prefixed(" ", Silent(o, o.Pod(ordinal))))
 	case agent.State != agentapi.StateRunning:
 		_, message := agentTrouble(name, agent)
 		return message

@@ -38,16 +38,22 @@ func NotServing(o *observed.Cluster) (reason, message string) {
 func InstanceTrouble(o *observed.Cluster, ordinal int) (reason, message string) {
 	pod := o.Pod(ordinal)
 	if pod == nil {
-		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.%s", o.Names.Instance(ordinal), leavingClaim(o, ordinal))
+		leaving := leavingClaim(o, ordinal)
+		if reason, message := refused(o, ordinal); reason != "" && leaving == "" { // where the claim is on its way out, Kubernetes refuses the pod for that
+			return reason, message
+		}
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.%s", o.Names.Instance(ordinal), leaving)
 	}
 	if !pod.DeletionTimestamp.IsZero() {
 		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is being deleted, and will be created again.%s", pod.Name, Stuck(o))
 	}
-	if reason, message := PodTrouble(pod); reason != "" {
+	if reason, message := Trouble(o, ordinal, pod); reason != "" {
 		return reason, message
 	}
-	agent := o.Agent(ordinal)
+	agent, silent := o.Agent(ordinal), Silent(o, pod)
 	switch {
+	case silent != "":
+		return v1alpha1.ReasonAgentUnreachable, fmt.Sprintf("Pod %s runs; its agent doesn't respond. %s", pod.Name, silent)
 	case agent == nil && observed.PodRuns(pod):
 		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s runs; its agent doesn't respond yet.", pod.Name)
 	case agent == nil:

@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/reading"
+	"howdah.dev/howdah/cmd/db-controller/internal/refusals"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/rollout"
@@ -40,6 +41,7 @@ type Reconciler struct {
 	pool    *agentclient.Pool
 	secrets secretcache.Cache
 	settled apply.Settled
+	refused refusals.Memory
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
 	// random is the jitter of pauses, from 0 to 1.
@@ -92,6 +94,7 @@ func (r *Reconciler) loop(req ctrl.Request) flow.Loop[*v1alpha1.PostgresCluster,
 func (r *Reconciler) forget(cluster types.NamespacedName) {
 	r.secrets.Forget(cluster)
 	r.settled.Forget(cluster)
+	r.refused.Forget(cluster)
 	r.writes.Forget(cluster)
 	r.pacer.Forget(cluster)
 	r.pool.Forget(cluster)
@@ -113,7 +116,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 }
 
 func (r *Reconciler) reader() *reading.Reader {
-	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.pool, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent, Images: r.Images}
+	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.pool, Secrets: &r.secrets, Refusals: &r.refused, Now: r.Now, Agent: r.Agent, Images: r.Images}
 }
 
 // write reports what was observed, as far as it was.

@@ -57,6 +57,8 @@ type standIn struct {
 	noRoom string
 	// notReady pods don't become ready.
 	notReady bool
+	// refused are the pods that the namespace refuses, with why.
+	refused map[string]string
 	// broken is an image in which PostgreSQL doesn't start.
 	broken string
 	// made are the pods that were made, in order.
@@ -127,6 +129,8 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 		there := slices.IndexFunc(mine, func(pod corev1.Pod) bool { return pod.Name == name })
 		switch {
+		case ordinal < replicas && there < 0 && s.refused[name] != "":
+			s.refuse(ctx, set, "create Pod "+name+" in StatefulSet "+set.Name+" failed error: "+s.refused[name])
 		case ordinal < replicas && there < 0 && !s.leaves(ctx, "data-"+name):
 			if s.client.Create(ctx, s.podOf(set, name)) == nil {
 				s.made = append(s.made, name)
@@ -193,6 +197,10 @@ func (s *standIn) runJob(ctx context.Context, job *batchv1.Job, pods []corev1.Po
 	if len(job.Finalizers) > 0 && job.DeletionTimestamp != nil {
 		job.Finalizers = nil
 		_ = s.client.Update(ctx, job)
+		return
+	}
+	if why := s.refused[job.Name]; why != "" {
+		s.refuse(ctx, job, "Error creating: "+why)
 		return
 	}
 	if len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil || s.initRuns {

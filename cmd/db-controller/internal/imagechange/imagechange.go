@@ -307,6 +307,8 @@ func trying(o *observed.Cluster, image string) condition.Finding {
 			"The image %s can't be tried: Job %s already exists and belongs to somebody else. Delete it.", image, name))
 	case o.Refused[name] != "":
 		return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("The image %s can't be tried before an instance runs in it: %s", image, o.Refused[name]))
+	case o.ImageJob.PodRefused():
+		return condition.False(v1alpha1.ReasonPodRefused, fmt.Sprintf("The image %s can't be tried before an instance runs in it. %s", image, o.ImageJob.Message))
 	}
 	return condition.False(v1alpha1.ReasonApplying, phrase.Sentence(fmt.Sprintf(
 		"The image %s is being tried in a pod of its own before an instance runs in it.%s", image, phrase.Prefixed(" ", o.ImageJob.Trouble()))))

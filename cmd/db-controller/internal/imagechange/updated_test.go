@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/fakeapi"
 )
 
 // follows is a cluster that is given the suite's image by itself, which is another one than it runs in.
@@ -29,6 +31,20 @@ func updating(done ...int) func(*observed.Cluster) {
 			o.Pod(ordinal).CreationTimestamp = metav1.NewTime(o.Now.Add(-time.Hour))
 		}
 	}
+}
+
+// refusedPod is a Job whose pod is refused.
+func refusedPod(t *testing.T, o *observed.Cluster) workload.State {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop-image"}}
+	job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o.Cluster, v1alpha1.GroupVersion.WithKind("PostgresCluster"))}
+	api := fakeapi.New(job)
+	state, err := workload.Observe(t.Context(), api, api, o.Cluster, job.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Refuse("exceeded quota", "Raise the quota.")
+	return state
 }
 
 func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
@@ -58,6 +74,8 @@ func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
 		"a replica is down":   {also(func(o *observed.Cluster) { observedtest.Unready(o, 2) }), "False", "UpdatePending", "It waits until all instances are well", true},
 		"it is tried":         {also(func(o *observed.Cluster) { o.ImageJob = workload.State{Exists: true} }), "False", "Applying", "is being tried", true},
 		"somebody else's Job": {also(func(o *observed.Cluster) { o.ImageJob.Foreign = true }), "False", "NameConflict", "shop-image", true},
+		"a quota refuses its pod": {also(func(o *observed.Cluster) { o.ImageJob = refusedPod(t, o) }), "False", "PodRefused",
+			"The image postgres:17.6 can't be tried before an instance runs in it. Kubernetes refuses to create the pod of the Job: exceeded quota. Raise the quota.", true},
 		"it was refused": {also(func(o *observed.Cluster) {
 			o.Cluster.Status.RefusedImage = &v1alpha1.RefusedImage{Image: "postgres:17.6", Message: "no such library", Automatic: true}
 		}), "False", "ImageRefused", "no such library. It isn't tried again. To try it, set spec.image: postgres:17.6.", true},

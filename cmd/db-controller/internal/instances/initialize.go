@@ -50,8 +50,10 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		_, message := state.FailureReason()
 		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s Fix the cause and delete the Job, which is then created again.%s",
 			o.Names.InitJob(), phrase.Sentence(message), retaining(o)))
+	case state.PodRefused():
+		return state.Await(v1alpha1.ReasonPodRefused, state.Message+retaining(o))
 	case len(o.Workers) > 0:
-		if reason, message := availability.PodTrouble(&o.Workers[0]); reason != "" {
+		if reason, message := availability.Trouble(o, 0, &o.Workers[0]); reason != "" { // the init Job works on the volume of the first
 			return flow.Wait(reason, message+retaining(o))
 		}
 	}
@@ -67,12 +69,12 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 		if reason, message := following(o); reason != "" {
 			return flow.Wait(reason, message)
 		}
-		return flow.Wait(v1alpha1.ReasonImporting, importing(o))
+		return o.InitJob.Await(v1alpha1.ReasonImporting, importing(o))
 	}
 	if observed.Clones(o) {
-		return flow.Wait(v1alpha1.ReasonCopyingCluster, cloning(o))
+		return o.InitJob.Await(v1alpha1.ReasonCopyingCluster, cloning(o))
 	}
-	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job creates the database.")
+	return o.InitJob.Await(v1alpha1.ReasonInitializing, cmp.Or(o.InitJob.Trouble(), "The init Job creates the database."))
 }
 
 // initJobOutdated: spec was changed since the Job was created in what its pod depends on, mostly because it could not run.

@@ -3,8 +3,14 @@ package instances
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 func TestTheInitJobIsToldWhatSpecSaysOfTheDataDirectory(t *testing.T) {
@@ -33,5 +39,34 @@ func TestTheInitJobRunsTheSQLOfANewDatabaseOnly(t *testing.T) {
 	}
 	if files := postInitSQL(&v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{}}); files != nil {
 		t.Errorf("of a restored one: %+v", files)
+	}
+}
+
+func TestAnInitJobThatTriesAgainSaysWhy(t *testing.T) {
+	o := observedtest.Running(func(o *observed.Cluster) {
+		o.InitJob = workload.State{Exists: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Message: "the volume is not writable"}}}
+	})
+	if got := Initializing(o); got.Reason != v1alpha1.ReasonInitializing || got.Message != "The Job tries again. Its previous pod ended with: The volume is not writable." {
+		t.Errorf("%s: %s", got.Reason, got.Message)
+	}
+	if o.InitJob.Outcome = nil; Initializing(o).Message != "The init Job creates the database." {
+		t.Error(Initializing(o).Message)
+	}
+}
+
+func TestAnInitJobWhoseVolumeHasNoStorageClassSaysWhatToDo(t *testing.T) {
+	o := observedtest.Running(func(o *observed.Cluster) {
+		o.Cluster.Status.SystemIdentifier = ""
+		delete(o.Live, observed.Key("StatefulSet", "shop"))
+		o.InitJob = workload.State{Exists: true}
+		o.Claim(0).Status.Phase = corev1.ClaimPending
+		o.Workers = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "shop-init-x"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "pod has unbound immediate PersistentVolumeClaims",
+		}}}}}
+	})
+	const want = "Pod shop-init-x can't be scheduled: The Kubernetes cluster has no default StorageClass, and spec.storage.storageClassName is not set. " +
+		"Mark a class as default: the claim takes it by itself. Or delete this PostgresCluster and create it again with spec.storage.storageClassName."
+	if got := (&Steps{}).Initialize(t.Context(), o); got.Reason != v1alpha1.ReasonUnschedulable || got.Message != want {
+		t.Errorf("%s: %s", got.Reason, got.Message)
 	}
 }

@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
@@ -65,8 +67,12 @@ type Cluster struct {
 	Workers []corev1.Pod
 	// BackingUp is a pod that takes a backup of the cluster; empty: there is none.
 	BackingUp string
+	// Refusals are what Kubernetes has said of pods that it does not create, by the UID of the StatefulSet or the Job.
+	Refusals map[types.UID]workload.Refusals
 	// Agents that answered, by pod. Passes share their answers.
 	Agents map[string]*agentapi.Status
+	// Silent are the agents that were asked and have not answered, by pod.
+	Silent map[string]agentclient.Silence
 	// AgentsOld: not all agents were asked for this pass. It goes by older answers, and writes nothing.
 	AgentsOld bool
 	// Lease that the agents elect over. It is read only where no agent says that there is one.

@@ -22,7 +22,7 @@ func (r *Reader) readAgents(_ context.Context, o *observed.Cluster) error {
 		}
 	}
 	answers := r.Agents.Look(client.ObjectKeyFromObject(o.Cluster), instances)
-	o.Agents, o.AgentsOld = answers.ByPod, !answers.Live
+	o.Agents, o.Silent, o.AgentsOld = answers.ByPod, answers.Silent, !answers.Live
 	if !answers.Known {
 		return agentclient.ErrNotAsked
 	}

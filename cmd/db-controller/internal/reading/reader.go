@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
+	"howdah.dev/howdah/cmd/db-controller/internal/refusals"
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -26,7 +27,9 @@ type Reader struct {
 	Live    client.Reader
 	Agents  Agents
 	Secrets *secretcache.Cache
-	Now     func() time.Time
+	// Refusals of pods that are missing.
+	Refusals *refusals.Memory
+	Now      func() time.Time
 	// Agent of pods that are created from now on.
 	Agent workload.Agent
 	// Images of the suite by major version.

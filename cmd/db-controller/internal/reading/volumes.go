@@ -69,11 +69,8 @@ func (r *Reader) readInspection(ctx context.Context, o *observed.Cluster, volume
 	if found && !observed.Foreign(job, o.Cluster) {
 		volume.Job = job
 	}
-	if volume.Inspection, err = workload.Observe(ctx, r.Live, r.Live, o.Cluster, name); err != nil {
-		return err
-	}
-	volume.Inspection.Explain(ctx, r.Live, o.Cluster.Namespace)
-	return nil
+	volume.Inspection, err = workload.Observe(ctx, r.Live, r.Live, o.Cluster, name)
+	return err
 }
 
 // userOf a claim is a pod that mounts it and may write; empty: there is none.

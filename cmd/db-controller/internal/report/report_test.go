@@ -3,12 +3,14 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
@@ -94,6 +96,9 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"a parameter that waits for a restart": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Agents["shop-0"].PendingRestart = []string{"max_connections"}
 		}, flow.Next, says{"False", "RestartPending", "max_connections"}},
+		"an agent that was never heard": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
+			o.Agents, o.Silent = nil, map[string]agentclient.Silence{"shop-0": {Since: observedtest.Noon.Add(-time.Minute), Error: "10.0.0.7:8443 doesn't answer in time", Unreached: true}}
+		}, flow.Next, says{"False", "AgentUnreachable", "The agent of shop-0 doesn't respond, so it isn't known whether it has applied the configuration. The last error: 10.0.0.7:8443 doesn't answer in time. If NetworkPolicies select these pods,"}},
 		"an agent that is silent for a moment changes nothing": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			Write(o, flow.Next)
 			o.Agents = nil

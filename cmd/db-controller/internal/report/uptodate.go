@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
@@ -153,6 +154,10 @@ func replacement(o *observed.Cluster, ordinal int, changes string) condition.Fin
 func configurationPending(o *observed.Cluster) condition.Finding {
 	for _, instance := range o.Cluster.Status.Instances {
 		if instance.ConfigHash != desired.AgentConfig(o).Hash() {
+			if silent := availability.Silent(o, o.Pod(o.Names.Ordinal(instance.Name))); silent != "" {
+				return condition.False(v1alpha1.ReasonAgentUnreachable, fmt.Sprintf(
+					"The agent of %s doesn't respond, so it isn't known whether it has applied the configuration. %s", instance.Name, silent))
+			}
 			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("The agent of %s has yet to apply the configuration.", instance.Name))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// longestQuote is how many characters of a cluster's message a Pooler repeats. The whole of it is in the cluster.
+// longestQuote is how many characters of a message a Pooler repeats. The whole of it is in the cluster, or the Deployment.
 const longestQuote = 300
 
 // clusterObstacle says why the cluster may have no server for the clients of a Pooler, as far as the cluster itself shows; no message: it doesn't. There
@@ -41,12 +41,18 @@ func notReady(cluster *v1alpha1.PostgresCluster) string {
 }
 
 func quote(condition *metav1.Condition) string {
-	message := []rune(condition.Message)
-	if len(message) > longestQuote {
-		return condition.Reason + ": " + string(message[:longestQuote]) + "…"
-	}
-	if len(message) == 0 {
+	if condition.Message == "" {
 		return condition.Reason + "."
 	}
+	if short := shortened(condition.Message); short != condition.Message {
+		return condition.Reason + ": " + short
+	}
 	return condition.Reason + ": " + flow.Sentence(condition.Message)
+}
+
+func shortened(message string) string {
+	if characters := []rune(message); len(characters) > longestQuote {
+		return string(characters[:longestQuote]) + "…"
+	}
+	return message
 }

@@ -71,3 +71,34 @@ func TestAPoolerThatServesNobodySaysWhatIsWrongWithTheCluster(t *testing.T) {
 		}
 	}
 }
+
+func TestAPoolerWhosePodsAreRefusedSaysWhyAndWhatToDo(t *testing.T) {
+	const quota, context = `pods "web-pooler-x" is forbidden: failed quota: all: must specify limits.cpu for: pgbouncer`, `pods "web-pooler-x" is forbidden: unable to validate against any security context constraint`
+	refused := func(ready int32, why string) *observed {
+		o := waiting(v1alpha1.PoolReadWrite, ready, 1, is(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "All instances are stopped"))
+		o.pooler.Spec.Cluster.Name = "shop"
+		o.live["Deployment"].(*appsv1.Deployment).Status.Conditions = []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "no"},
+			{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: why},
+		}
+		return o
+	}
+	past := refused(0, quota)
+	past.live["Deployment"].(*appsv1.Deployment).Status.Conditions[1].Status = corev1.ConditionFalse
+	for what, c := range map[string]struct {
+		observed        *observed
+		reason, message string
+		status          metav1.ConditionStatus
+	}{
+		"all":            {refused(0, quota), v1alpha1.ReasonPodRefused, "0 of 2 instances accept clients. Kubernetes refuses to create a pod: " + quota + ". Set spec.resources.limits (cpu and memory), ", metav1.ConditionFalse},
+		"one":            {refused(1, quota), v1alpha1.ReasonDegraded, "1 of 2 instances accept clients. Kubernetes refuses to create a pod: ", metav1.ConditionTrue},
+		"a new one":      {refused(2, quota), v1alpha1.ReasonUpdating, "All 2 instances accept clients. They are replaced one by one, each once its clients have gone or spec.drainTimeout has passed. Kubernetes refuses ", metav1.ConditionTrue},
+		"on OpenShift":   {refused(0, context), v1alpha1.ReasonPodRefused, "0 of 2 instances accept clients. Kubernetes refuses to create a pod: " + context + ". On OpenShift, ", metav1.ConditionFalse},
+		"not any longer": {past, v1alpha1.ReasonClusterNotReady, "0 of 2 instances accept clients. PostgresCluster shop is not ready", metav1.ConditionFalse},
+	} {
+		got := awaitPods(t.Context(), c.observed)
+		if report(c.observed, got); got.Reason != c.reason || !strings.HasPrefix(got.Message, c.message) || c.observed.pooler.Status.Conditions[0].Status != c.status {
+			t.Errorf("%s: %s: %s", what, got.Reason, got.Message)
+		}
+	}
+}

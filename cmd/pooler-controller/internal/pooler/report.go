@@ -34,7 +34,7 @@ func report(o *observed, outcome flow.Outcome) {
 	case reason == v1alpha1.ReasonDegraded, reason == v1alpha1.ReasonUpdating:
 		is = metav1.ConditionTrue // clients are served
 	case slices.Contains([]string{
-		v1alpha1.ReasonStarting, v1alpha1.ReasonClusterNotFound, v1alpha1.ReasonClusterNotReady, v1alpha1.ReasonNoReplica, v1alpha1.ReasonNameConflict,
+		v1alpha1.ReasonStarting, v1alpha1.ReasonPodRefused, v1alpha1.ReasonClusterNotFound, v1alpha1.ReasonClusterNotReady, v1alpha1.ReasonNoReplica, v1alpha1.ReasonNameConflict,
 	}, reason):
 		is = metav1.ConditionFalse
 	}

@@ -163,6 +163,12 @@ func awaitPods(_ context.Context, o *observed) flow.Outcome {
 	if why := podObstacle(o.pods); why != "" {
 		return flow.Wait(reason, message+" "+why)
 	}
+	if why := podRefused(o, deployment); why != "" {
+		if reason == v1alpha1.ReasonStarting {
+			reason = v1alpha1.ReasonPodRefused
+		}
+		return flow.Wait(reason, message+" "+why)
+	}
 	obstacle, why := clusterObstacle(o)
 	if why == "" || status.ReadyReplicas >= wanted {
 		return flow.Wait(reason, message)
@@ -171,6 +177,17 @@ func awaitPods(_ context.Context, o *observed) flow.Outcome {
 		reason = obstacle
 	}
 	return flow.Wait(reason, message+" "+why)
+}
+
+// podRefused says that Kubernetes refuses to create a pod, because of a quota or a policy of the namespace, and what to do; empty: it doesn't.
+func podRefused(o *observed, deployment *appsv1.Deployment) string {
+	for _, c := range deployment.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			users := fmt.Sprintf("On OpenShift, the pods of a Pooler run as those of its cluster: create PostgresCluster %s with spec.runAs: {fromNamespace: true} (docs/openshift.md).", o.pooler.Spec.Cluster.Name)
+			return flow.Sentence("Kubernetes refuses to create a pod: "+shortened(c.Message)) + " " + workload.Remedy(c.Message, users)
+		}
+	}
+	return ""
 }
 
 // podObstacle says what the first of the pods that don't run is waiting for; empty: they run.
