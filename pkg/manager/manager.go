@@ -4,6 +4,8 @@ package manager
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,13 +70,10 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 		return nil, err
 	}
 	ctrl.SetLogger(logger)
-	config, err := ctrl.GetConfig()
+	config, err := apiServer(name)
 	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w", err)
+		return nil, err
 	}
-	config.UserAgent = name
-	// Enough for a look at thousands of clusters after a start: the API server itself sees to it that nobody is served at others' cost.
-	config.QPS, config.Burst = 1000, 2000
 	options, err := o.managerOptions(name, byObject)
 	if err != nil {
 		return nil, err
@@ -86,6 +86,23 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 		return nil, err
 	}
 	return mgr, mgr.AddReadyzCheck("started", healthz.Ping)
+}
+
+// apiServer is how the controller with this name reaches the API server.
+func apiServer(name string) (*rest.Config, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	config.UserAgent = name
+	// Enough for a look at thousands of clusters after a start: the API server itself sees to it that nobody is served at others' cost.
+	config.QPS, config.Burst = 1000, 2000
+	// HTTPS_PROXY is there for object stores. A proxy that leads to them seldom leads back into Kubernetes, and would see each request. One that
+	// a kubeconfig names for its API server is meant.
+	if config.Proxy == nil {
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	return config, nil
 }
 
 // OnlyOurs keeps of these kinds what Howdah has made.

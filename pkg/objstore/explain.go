@@ -31,7 +31,7 @@ func Explain(err error) string {
 	if !errors.As(err, &fault) {
 		return err.Error()
 	}
-	for _, explain := range []func(*Error) string{explainTLS, explainCode, explainNetwork, explainKind} {
+	for _, explain := range []func(*Error) string{explainIdentity, explainTLS, explainCode, explainNetwork, explainKind} {
 		if sentence := explain(fault); sentence != "" {
 			return sentence
 		}

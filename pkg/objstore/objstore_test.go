@@ -88,6 +88,11 @@ func TestErrorsAreExplainedToAPerson(t *testing.T) {
 		{fault("", nil, context.DeadlineExceeded), "https://s3 did not respond in time."},
 		{fault("SlowDown", objstore.ErrUnavailable, errors.New("slow down.")), "https://s3 does not work at the moment: slow down."},
 		{fault("RequestTimeTooSkewed", objstore.ErrDenied, nil), "The clocks of this machine and of https://s3 differ too much."},
+		{fault(objstore.CodeNoCredentials, objstore.ErrUnavailable, errors.New("x")), "No credentials were found for the object store: name a Secret with them, or give the pod an identity of the cloud."},
+		{
+			fault(objstore.CodeIdentityRefused, objstore.ErrDenied, &objstore.IdentityError{Code: "AccessDenied", Message: "Not authorized.", Err: errors.New("x")}),
+			"The cloud refuses the identity for the object store (AccessDenied: Not authorized): check the trust policy of its role.",
+		},
 		{errors.New("plain"), "plain"},
 	} {
 		if got := objstore.Explain(test.err); got != test.says {

@@ -8,15 +8,20 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// reached are the ports that the egress rules of a policy name, in their order.
+// reached are the ports that the egress rules of a policy name, in their order. Those of UDP are negative.
 func reached(policy networkingv1.NetworkPolicy) (all []int32) {
 	for _, rule := range policy.Spec.Egress {
 		for _, port := range rule.Ports {
-			all = append(all, port.Port.IntVal)
+			number := port.Port.IntVal
+			if *port.Protocol == corev1.ProtocolUDP {
+				number = -number
+			}
+			all = append(all, number)
 		}
 	}
 	return all
@@ -29,17 +34,18 @@ func TestNoControllerIsShutOffUnlessThatIsAskedFor(t *testing.T) {
 }
 
 func TestEachControllerReachesWhatItsWorkNeeds(t *testing.T) {
-	objects := render(t, "networkPolicies.enabled=true", "networkPolicies.storeEgress[0].ports[0].port=9000", "networkPolicies.apiServerPorts={8443}")
+	objects := render(t, "networkPolicies.enabled=true", "networkPolicies.storeEgress[0].ports[0].port=9000", "networkPolicies.storeEgress[0].ports[0].protocol=TCP", "networkPolicies.apiServerPorts={8443}")
 	if got := names(ofKind(objects, "NetworkPolicy")); !slices.Equal(got, controllers) {
 		t.Fatalf("policies %v", got)
 	}
+	dns := []int32{-53, -5353, 53, 5353} // with 5353, as the pods of DNS listen there on OpenShift
 	want := map[string][]int32{
-		"db-controller": {53, 53, 8443, 8443}, "upgrade-controller": {53, 53, 8443}, "pooler-controller": {53, 53, 8443}, "drill-controller": {53, 53, 8443},
-		"backup-controller": {53, 53, 8443, 9000}, "restore-controller": {53, 53, 8443, 9000},
+		"db-controller": {8443, 8443}, "upgrade-controller": {8443}, "pooler-controller": {8443}, "drill-controller": {8443},
+		"backup-controller": {8443, 9000}, "restore-controller": {8443, 9000},
 	}
 	for _, object := range ofKind(objects, "NetworkPolicy") {
 		policy := as[networkingv1.NetworkPolicy](t, object)
-		if got := reached(policy); !slices.Equal(got, want[policy.Name]) {
+		if got := reached(policy); !slices.Equal(got, slices.Concat(dns, want[policy.Name])) {
 			t.Errorf("%s reaches ports %v", policy.Name, got)
 		}
 		if len(policy.Spec.Ingress) > 0 || len(policy.Spec.PolicyTypes) != 2 {

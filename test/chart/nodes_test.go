@@ -3,14 +3,10 @@
 package chart
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // nodesChart asks the chart's own helper about the nodes in its values, since there is no cluster here to look at.
@@ -56,34 +52,14 @@ func runFromImages(t *testing.T, versions []string) bool {
 		node.Status.NodeInfo.KubeletVersion, node.Status.NodeInfo.ContainerRuntimeVersion, _ = strings.Cut(v, " ")
 		nodes = append(nodes, node)
 	}
-	values, err := yaml.Marshal(map[string]any{"nodes": nodes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	helpers, err := os.ReadFile(filepath.Join(chart, "templates", "_helpers.tpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{
-		"Chart.yaml": []byte("apiVersion: v2\nname: nodes\nversion: 0.0.0\n"), "values.yaml": values,
-		"templates/_helpers.tpl": helpers, "templates/answer.yaml": []byte(nodesChart),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out, err := exec.CommandContext(t.Context(), helm, "template", "nodes", dir).CombinedOutput()
+	out, err := ask(t, nodesChart, map[string]any{"nodes": nodes})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	switch {
-	case strings.Contains(string(out), `answer: "true"`):
+	case strings.Contains(out, `answer: "true"`):
 		return true
-	case strings.Contains(string(out), `answer: ""`):
+	case strings.Contains(out, `answer: ""`):
 		return false
 	}
 	t.Fatalf("no answer:\n%s", out)

@@ -127,16 +127,22 @@ func (s *Store) fail(op, key string, err error) error {
 	}
 	if errors.Is(err, objstore.ErrConfig) {
 		code = "" // says itself what is wrong with the credentials
+	} else if refused := refusal(err); refused != nil {
+		return s.wrap(op, key, objstore.CodeIdentityRefused, status, refused)
 	} else if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "failed to refresh cached credentials") {
 		code = objstore.CodeNoCredentials
 	}
+	return s.wrap(op, key, code, status, cause(err))
+}
+
+func (s *Store) wrap(op, key, code string, status int, err error) error {
 	full := ""
 	if key != "" {
 		full = s.config.Key(key)
 	}
 	return &objstore.Error{
 		Op: op, Key: full, Bucket: s.config.Bucket, Endpoint: s.config.Endpoint, Code: code,
-		Kind: client.Kind(code, status, err), Err: cause(err),
+		Kind: client.Kind(code, status, err), Err: err,
 	}
 }
 

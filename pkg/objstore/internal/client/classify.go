@@ -28,6 +28,7 @@ var kindOfCode = map[string]error{
 	"RequestTimeTooSkewed":         objstore.ErrDenied,
 	"XAdminNoSuchUser":             objstore.ErrDenied, // versitygw's word for an unknown access key
 	"XAdminUserNotFound":           objstore.ErrDenied,
+	objstore.CodeIdentityRefused:   objstore.ErrDenied,
 	"ObjectLocked":                 objstore.ErrLocked,
 	"RetentionPolicyNotMet":        objstore.ErrLocked, // a bucket of Google's with a retention policy
 	"ObjectUnderActiveHold":        objstore.ErrLocked,

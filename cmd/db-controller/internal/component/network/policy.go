@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -20,7 +19,8 @@ import (
 // can't name the API server in another way than by addresses, which change.
 var apiServerPorts = []int32{443, 6443}
 
-const portDNS = 53
+// Ports of DNS, of its Service and, on OpenShift, of the pods behind that: OVN-Kubernetes looks at where a packet goes in the end.
+var dnsPorts = []int32{53, 5353}
 
 // Policy is the NetworkPolicy that spec wants, nil if it wants none. It applies to all pods of the cluster, those of Jobs too. The
 // controllers are in the namespace of the suite; if that is not known, pods with their labels in every namespace are taken for them,
@@ -103,12 +103,9 @@ func controllers(suite string) networkingv1.NetworkPolicyPeer {
 }
 
 func egress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy) []networkingv1.NetworkPolicyEgressRule {
-	dns := intstr.FromInt32(portDNS)
 	rules := []networkingv1.NetworkPolicyEgressRule{
 		{To: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: betweenInstances()},
-		{Ports: []networkingv1.NetworkPolicyPort{
-			{Protocol: ptr.To(corev1.ProtocolUDP), Port: &dns}, {Protocol: ptr.To(corev1.ProtocolTCP), Port: &dns},
-		}},
+		{Ports: append(over(corev1.ProtocolUDP, dnsPorts...), ports(dnsPorts...)...)},
 		{Ports: ports(apiServerPorts...)},
 	}
 	if source := sourceOf(cluster); source != nil {
@@ -174,14 +171,17 @@ func plain(labels v1alpha1.NetworkLabels) map[string]string {
 
 // betweenInstances are the ports of the server and of the agent, and that of the datagrams between agents.
 func betweenInstances() []networkingv1.NetworkPolicyPort {
-	datagrams := intstr.FromInt32(agentapi.AgentPort)
-	return append(ports(agentapi.PostgresPort, agentapi.AgentPort), networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolUDP), Port: &datagrams})
+	return append(ports(agentapi.PostgresPort, agentapi.AgentPort), over(corev1.ProtocolUDP, agentapi.AgentPort)...)
 }
 
-func ports(numbers ...int32) (all []networkingv1.NetworkPolicyPort) {
+func ports(numbers ...int32) []networkingv1.NetworkPolicyPort {
+	return over(corev1.ProtocolTCP, numbers...)
+}
+
+func over(protocol corev1.Protocol, numbers ...int32) (all []networkingv1.NetworkPolicyPort) {
 	for _, number := range numbers {
 		port := intstr.FromInt32(number)
-		all = append(all, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: &port})
+		all = append(all, networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: &port})
 	}
 	return all
 }

@@ -135,7 +135,11 @@ func TestWhoIsNamedIsLetInOrMayBeReached(t *testing.T) {
 - ports:
   - port: 53
     protocol: UDP
+  - port: 5353
+    protocol: UDP
   - port: 53
+    protocol: TCP
+  - port: 5353
     protocol: TCP
 - ports:
   - port: 443
