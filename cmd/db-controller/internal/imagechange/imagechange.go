@@ -230,7 +230,7 @@ func TakeBack(_ context.Context, o *observed.Cluster) flow.Outcome {
 		}
 	}
 	switch {
-	case running == o.Reach():
+	case running == o.Reach() && running >= o.Wanted(): // rather than that none runs, as while the cluster hibernates
 		status.ImageChange = nil
 	case trouble != "" && (running == 0 || minorupdate.UnderWay(o) && primaryRuns(o, change.From)):
 		automatic := minorupdate.UnderWay(o)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -55,6 +56,11 @@ func TestAnImageIsTakenBackWhereTheFirstInstanceDoesNotComeUpInIt(t *testing.T) 
 			o.Pod(0).Spec.Containers[0].Image = "postgres:17.6"
 			o.Pod(1).Spec.Containers[0].Image = "postgres:17.6"
 		}), "postgres:17.6", true, ""},
+		"none runs, as it hibernates": {changing(time.Hour, func(o *observed.Cluster) {
+			o.Pods = nil
+			set := o.StatefulSet()
+			set.Spec.Replicas, set.Status.Replicas = ptr.To[int32](0), 0
+		}), "postgres:17.6", false, ""},
 		"an Upgrade has come between": {changing(time.Hour, func(o *observed.Cluster) {
 			crashing(o)
 			o.Cluster.Status.MajorVersion = 18
