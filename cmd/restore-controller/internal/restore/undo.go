@@ -191,8 +191,11 @@ func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	if previous == nil || o.decided() == v1alpha1.DecisionUndo || o.ended() || o.cluster == nil {
 		return nil
 	}
-	all := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
+	all, reader := &v1alpha1.BackupList{}, client.Reader(r.Client)
+	if o.decided() == v1alpha1.DecisionConfirm {
+		reader = r.Live // a cache may still show one that was deleted
+	}
+	if err := reader.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
 		return fmt.Errorf("list Backups: %w", err)
 	}
 	now := o.cluster.Status

@@ -185,13 +185,13 @@ func (r *Reconciler) removeFinalizerOfDeleted(ctx context.Context, o *observed) 
 
 func (o *observed) status() *v1alpha1.UpgradeStatus { return &o.upgrade.Status }
 
-// observeRestorable looks for a backup of the new version, once the previous data is to be given up.
+// observeRestorable looks for a backup of the new version, once the previous data is to be given up. A cache may still show one that was deleted.
 func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	if o.cluster == nil || o.settled() || o.decided() != v1alpha1.UpgradeConfirm {
 		return nil
 	}
 	all := &v1alpha1.BackupList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(o.upgrade.Namespace)); err != nil {
+	if err := r.Live.List(ctx, all, client.InNamespace(o.upgrade.Namespace)); err != nil {
 		return fmt.Errorf("list Backups: %w", err)
 	}
 	now := o.cluster.Status
