@@ -153,9 +153,16 @@ type FollowAnswer struct {
 	Timeline int64  `json:"timeline"`
 	// Slots are the positions before which the WAL is not needed any more, by the pod that a slot is for.
 	Slots map[string]uint64 `json:"slots,omitempty"`
+	// Maintenance that the primary has yet to do; nil: it doesn't say.
+	Maintenance *MaintenanceLeft `json:"maintenance,omitempty"`
 	// ArchivedWAL is the last segment that is archived; empty: none yet. Archives: there is an archive.
 	ArchivedWAL string `json:"archivedWAL,omitempty"`
 	Archives    bool   `json:"archives,omitempty"`
+}
+
+// MaintenanceLeft is what is yet to be done after a restore or a major upgrade: Extensions, Statistics.
+type MaintenanceLeft struct {
+	Work []string `json:"work,omitempty"`
 }
 
 // FailsafeRequest asks a member whether it follows, and to promise not to take the lease for a while if it does.

@@ -130,13 +130,44 @@ func (m *Maintainer) Pending() (left, messages []string) {
 
 // left is what the generation asks for and nobody has done, in the order in which it is done.
 func (m *Maintainer) left(done marker) []string {
+	asked := m.Generation.Maintenance
+	switch told, known := m.told(); {
+	case known && len(asked) == 0: // it is a clone
+		asked = told
+	case known:
+		asked = slices.DeleteFunc(slices.Clone(asked), func(work string) bool { return !slices.Contains(told, work) })
+	}
 	var left []string
 	for _, work := range []string{generation.MaintainExtensions, generation.MaintainStatistics} {
-		if slices.Contains(m.Generation.Maintenance, work) && !slices.Contains(done.Done, work) {
+		if slices.Contains(asked, work) && !slices.Contains(done.Done, work) {
 			left = append(left, work)
 		}
 	}
 	return left
+}
+
+// toldFile has what the last primary that was followed had yet to do.
+const toldFile = "maintenance-left.json"
+
+// Told notes what the primary of this data has yet to do. Whoever takes over continues with it: only the generation that an upgrade has made
+// asks for it, and the others are clones.
+func (m *Maintainer) Told(left []string) error {
+	if before, known := m.told(); known && slices.Equal(before, left) || !known && len(left) == 0 && len(m.Generation.Maintenance) == 0 {
+		return nil
+	}
+	content, err := json.Marshal(append([]string{}, left...))
+	if err != nil {
+		return err
+	}
+	return generation.WriteFile(filepath.Join(m.Dir, toldFile), content, 0o600)
+}
+
+func (m *Maintainer) told() (left []string, known bool) {
+	content, err := os.ReadFile(filepath.Join(m.Dir, toldFile))
+	if err != nil || json.Unmarshal(content, &left) != nil {
+		return nil, false
+	}
+	return left, true
 }
 
 func (m *Maintainer) read() (marker, error) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
@@ -29,6 +31,54 @@ func (p *pod) asks(work ...string) {
 		p.t.Fatal(err)
 	}
 	p.write(filepath.Join(p.Volume.Dir("g1"), "generation.json"), string(raw))
+}
+
+// The others are clones, which no upgrade has made.
+func TestMaintenanceGoesOnAtTheNextPrimary(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	for _, p := range []*pod{two.first, two.second} {
+		p.configure(p.with(map[string]string{"max_prepared_transactions": "5"}))
+	}
+	two.first.run()
+	two.first.sql("CREATE TABLE public.words AS SELECT i FROM generate_series(1, 1000) i")
+	err := two.first.agent.server.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE public.words; PREPARE TRANSACTION 'busy'", pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.first.terminate(30e9); err != nil {
+		t.Fatal(err)
+	}
+	two.first.asks(generation.MaintainExtensions, generation.MaintainStatistics)
+	two.run()
+	waits := func(s agentapi.Status) bool {
+		return s.State == agentapi.StateRunning && slices.Equal(s.Maintenance, []string{generation.MaintainStatistics})
+	}
+	two.first.awaitStatus("wait for the table", waits)
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
+	two.second.await("be told of it", func() bool {
+		left, _ := two.second.agent.maintainer(&adopted{generation: generation.Generation{ID: two.second.current()}}).Pending()
+		return slices.Equal(left, []string{generation.MaintainStatistics})
+	})
+	if got := two.first.agent.Election().Switchover(agentapi.SwitchoverRequest{Token: "t"}); got.State != agentapi.SwitchoverRunning {
+		t.Fatalf("%+v", got)
+	}
+	two.second.awaitStatus("go on with it", waits)
+	two.second.sql("ROLLBACK PREPARED 'busy'")
+	two.second.awaitStatus("have done it", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning && len(s.Maintenance) == 0 })
+	if got := two.second.sql("SELECT reltuples::int::text FROM pg_class WHERE relname = 'words'"); got != "1000" {
+		t.Errorf("the statistics know of %s rows", got)
+	}
+	two.first.await("be told that it is done", func() bool {
+		left, _ := two.first.agent.maintainer(&adopted{generation: generation.Generation{
+			ID: two.first.current(), Maintenance: []string{generation.MaintainExtensions, generation.MaintainStatistics},
+		}}).Pending()
+		return len(left) == 0
+	})
 }
 
 func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {

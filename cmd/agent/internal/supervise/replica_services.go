@@ -107,6 +107,11 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 	if answers {
 		s.archiver.Confirmed(leader.ArchivedWAL, leader.Archives)
 	}
+	if left := leader.Maintenance; answers && left != nil {
+		if err := s.maintainer(s.copy).Told(left.Work); err != nil {
+			s.Log.Warn("what the primary has yet to do can't be noted", "error", err)
+		}
+	}
 	s.publishLag(found, leader, answers)
 	return nil
 }

@@ -132,6 +132,9 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
 	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
+	if s := r.Status(); s.State == agentapi.StateRunning {
+		answer.Maintenance = &agentapi.MaintenanceLeft{Work: s.Maintenance}
+	}
 	if answer.Archives = r.latest.config().Archive != nil; answer.Archives {
 		answer.ArchivedWAL, err = r.archiver.Archived() // who follows is known all the same
 	}
