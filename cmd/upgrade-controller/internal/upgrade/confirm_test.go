@@ -78,6 +78,10 @@ func TestThePreviousDataOfAnUpgradeStaysUntilItIsDecided(t *testing.T) {
 			rollBack(o)
 			o.cluster.Status.ReleasedDataGenerations = []string{"g1"}
 		}, v1alpha1.ReasonUndoImpossible, "The previous data was deleted", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil && s.SettledAt != nil }},
+		"nor keeps that the Upgrade from going": {func(o *observed) {
+			rollBack(o)
+			o.cluster.Status.ReleasedDataGenerations, o.upgrade.DeletionTimestamp = []string{"g1"}, &metav1.Time{Time: noon}
+		}, v1alpha1.ReasonUndoImpossible, "", func(s v1alpha1.UpgradeStatus) bool { return s.SettledAt != nil }},
 		"nor in another cluster of that name": {func(o *observed) { rollBack(o); o.cluster = nil }, v1alpha1.ReasonUndoImpossible, "was deleted",
 			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
 		"the new data goes once the old version runs": {func(o *observed) {

@@ -42,7 +42,8 @@ func report(o *observed, outcome flow.Outcome) {
 // confirmed.
 func reportUpgraded(o *observed, outcome flow.Outcome) {
 	u, status := o.upgrade, &o.upgrade.Status
-	stopped := outcome.Stopped() && u.DeletionTimestamp.IsZero()
+	// One that is being deleted ends with that, unless it waits for a way back that there is none of.
+	stopped := outcome.Stopped() && (u.DeletionTimestamp.IsZero() || outcome.Reason == v1alpha1.ReasonUndoImpossible)
 	rolledBack := stopped && outcome.Reason == v1alpha1.ReasonRolledBack
 	switch {
 	case rolledBack, stopped && !o.endedBefore:
