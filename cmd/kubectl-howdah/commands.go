@@ -38,7 +38,7 @@ func statusCommand(access *access) *cobra.Command {
 
 func switchoverCommand(access *access) *cobra.Command {
 	request := switchover.Request{}
-	command := access.command("switchover CLUSTER", "Make another instance the primary, and report the result",
+	command := access.writing("switchover CLUSTER", "Make another instance the primary, and report the result",
 		func(ctx context.Context, t target) error {
 			request.Token = newToken()
 			return request.Ask(ctx, t.Client, t.key, t.out())
@@ -56,12 +56,12 @@ func waitFlags(command *cobra.Command, wait *bool, timeout *time.Duration, until
 
 func failoverCommand(access *access) *cobra.Command {
 	request := failover.Request{}
-	command := access.command("failover CLUSTER", "Decide which instance continues when the agents can't, after saying what would be lost",
+	command := access.writing("failover CLUSTER", "Decide which instance continues when the agents can't, after saying what would be lost",
 		func(ctx context.Context, t target) error {
 			request.In, request.Out = t.cmd.InOrStdin(), t.out()
 			return request.Carry(ctx, t.Client, t.key)
 		})
-	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the running one that had most of the WAL")
+	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the running one that had most of the WAL, if that is known")
 	command.Flags().StringVar(&request.PoweredOff, "powered-off", "", "the last primary, if you have powered off its machine and Kubernetes doesn't know")
 	command.Flags().BoolVar(&request.Yes, "yes", false, "no confirmation; what would be lost is still printed")
 	command.Flags().DurationVar(&request.Timeout, "timeout", time.Minute, "how long to wait until it has taken the lease")
@@ -70,7 +70,7 @@ func failoverCommand(access *access) *cobra.Command {
 
 func reinitCommand(access *access) *cobra.Command {
 	request := reinit.Request{}
-	command := access.command("reinit CLUSTER INSTANCE", "Clone one replica again from the primary, and report the result",
+	command := access.writing("reinit CLUSTER INSTANCE", "Clone one replica again from the primary, and report the result",
 		func(ctx context.Context, t target) error {
 			request.Instance, request.Token = t.more[0], newToken()
 			return request.Ask(ctx, t.Client, t.key, t.out())
@@ -85,16 +85,17 @@ func newToken() string { return "kubectl-" + time.Now().UTC().Format("20060102T1
 
 func pauseCommand(access *access) *cobra.Command {
 	request := pause.Request{}
-	command := access.command("pause CLUSTER", "Pause automatic repair of a cluster", func(ctx context.Context, t target) error {
+	command := access.writing("pause CLUSTER", "Pause automatic repair of a cluster", func(ctx context.Context, t target) error {
 		return request.Begin(ctx, t.Client, t.key, time.Now(), t.out())
 	})
 	command.Flags().DurationVar(&request.For, "for", time.Hour, "how long, 24h at most")
 	command.Flags().BoolVar(&request.Failover, "failover", false, "pause automatic failover as well")
+	waitFlags(command, &request.Wait, &request.Timeout, "wait until the pause has begun", time.Minute)
 	return command
 }
 
 func resumeCommand(access *access) *cobra.Command {
-	return access.command("resume CLUSTER", "End a pause of repairs and of failover", func(ctx context.Context, t target) error {
+	return access.writing("resume CLUSTER", "End a pause of repairs and of failover", func(ctx context.Context, t target) error {
 		return pause.End(ctx, t.Client, t.key, t.out())
 	})
 }
@@ -108,7 +109,7 @@ func historyCommand(access *access) *cobra.Command {
 
 func rollbackCommand(access *access) *cobra.Command {
 	request := history.Rollback{}
-	command := access.command("rollback CLUSTER", "Return the spec of a cluster to one with which it was Ready, after saying what changes and what can't",
+	command := access.writing("rollback CLUSTER", "Return the spec of a cluster to one with which it was Ready, after saying what changes and what can't",
 		func(ctx context.Context, t target) error {
 			request.In, request.Out = t.cmd.InOrStdin(), t.out()
 			return request.Carry(ctx, t.Client, t.key)
@@ -120,9 +121,13 @@ func rollbackCommand(access *access) *cobra.Command {
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
 	request := hibernatecmd.Request{Hibernate: asleep}
-	command := access.command(use, short, func(ctx context.Context, t target) error {
+	command := access.writing(use, short, func(ctx context.Context, t target) error {
+		request.In = t.cmd.InOrStdin()
 		return request.Ask(ctx, t.Client, t.key, t.out())
 	})
+	if asleep {
+		command.Flags().BoolVar(&request.Yes, "yes", false, "no confirmation, although the cluster accepts connections")
+	}
 	waitFlags(command, &request.Wait, &request.Timeout, "wait until it is done", 5*time.Minute)
 	return command
 }

@@ -67,6 +67,29 @@ func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheRequestStays(t *testing.T) {
 	}
 }
 
+func TestAClusterThatServesIsStoppedOnlyIfAPersonConfirms(t *testing.T) {
+	for name, c := range map[string]struct {
+		ready metav1.ConditionStatus
+		typed string
+		yes   bool
+		want  bool
+	}{
+		"it serves, and nobody confirms":    {metav1.ConditionTrue, "no\n", false, false},
+		"it serves, and a person confirms":  {metav1.ConditionTrue, "shop\n", false, true},
+		"it serves, and nobody is asked":    {metav1.ConditionTrue, "", true, true},
+		"it doesn't serve, so nothing ends": {metav1.ConditionFalse, "", false, true},
+	} {
+		cl, cluster := newCluster(t, awake)
+		reports(v1alpha1.ConditionReady, c.ready, "Any", "")(cluster)
+		must(t, cl.Status().Update(t.Context(), cluster))
+		err := hibernatecmd.Request{Hibernate: true, Yes: c.yes, In: strings.NewReader(c.typed)}.Ask(t.Context(), cl, client.ObjectKeyFromObject(cluster), io.Discard)
+		must(t, cl.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster))
+		if cluster.Spec.Hibernate != c.want || (err == nil) != c.want {
+			t.Errorf("%s: %v, %v", name, cluster.Spec.Hibernate, err)
+		}
+	}
+}
+
 func TestWithoutWaitingTheChangeIsWritten(t *testing.T) {
 	out, err := askHibernation(t, hibernatecmd.Request{Hibernate: true}, func(*v1alpha1.PostgresCluster) {})
 	if err != nil || !strings.Contains(out, "condition Ready") {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -91,6 +92,23 @@ type target struct {
 	cmd *cobra.Command
 	// more are the arguments after the cluster's name.
 	more []string
+}
+
+// writing is a command that changes something, after saying of which cluster: the context may be another one than the person believes.
+func (a *access) writing(use, short string, run func(context.Context, target) error) *cobra.Command {
+	return a.command(use, short, func(ctx context.Context, t target) error {
+		fmt.Fprintf(t.cmd.ErrOrStderr(), "PostgresCluster %s in namespace %s, %s\n", t.key.Name, t.key.Namespace, a.context())
+		return run(ctx, t)
+	})
+}
+
+// context is the one of the kubeconfig that is used.
+func (a *access) context() string {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(a.rules, a.overrides).RawConfig()
+	if name := cmp.Or(a.overrides.CurrentContext, config.CurrentContext); err == nil && name != "" {
+		return "context " + name
+	}
+	return "without a context of a kubeconfig"
 }
 
 // command is one about a cluster, whose name is the first of the arguments that use names.

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -63,6 +65,25 @@ func TestAnAnswerToAnOlderRequestIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+func TestWhoStopsWaitingIsToldHowToTakeTheRequestBack(t *testing.T) {
+	c, cluster := newCluster(t, nil)
+	key := client.ObjectKeyFromObject(cluster)
+	takeBack := "kubectl patch postgrescluster shop -n " + key.Namespace + ` --type=merge -p '{"spec":{"switchover":null}}'`
+	for want, until := range map[string]time.Duration{"timed out after 1s": time.Minute, "interrupted": time.Second} {
+		ctx, stop := context.WithTimeout(t.Context(), until)
+		err := switchover.Request{Token: "two", Wait: true, Timeout: time.Minute + time.Second - until}.Ask(ctx, c, key, io.Discard)
+		stop()
+		if err == nil || !strings.HasPrefix(err.Error(), want+"; spec.switchover stays as requested") || !strings.HasSuffix(err.Error(), takeBack) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	words := strings.SplitN(takeBack, "-p ", 2)
+	must(t, c.Patch(t.Context(), cluster, client.RawPatch(types.MergePatchType, []byte(strings.Trim(words[1], "'")))))
+	if cluster.Spec.Switchover != nil {
+		t.Error("it takes nothing back")
 	}
 }
 

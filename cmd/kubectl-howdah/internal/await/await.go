@@ -19,11 +19,17 @@ const (
 	readTime = 10 * time.Second
 )
 
-// ErrTimeout is the end of a wait through which the cluster never said it.
-var ErrTimeout = errors.New("timed out")
+// ErrTimeout and ErrInterrupted are the ends of a wait through which the cluster never said it.
+var (
+	ErrTimeout     = errors.New("timed out")
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// Unanswered says whether a wait ended that way. What was asked for stays then.
+func Unanswered(err error) bool { return errors.Is(err, ErrTimeout) || errors.Is(err, ErrInterrupted) }
 
 // Cluster reads a cluster again and again until done says so or fails, and returns what was read last. An API server that is
-// away for a moment doesn't end the wait; one that still is at its end is part of the ErrTimeout.
+// away for a moment doesn't end the wait; one that still is at its end is part of the ErrTimeout, like the limit.
 func Cluster(ctx context.Context, c client.Client, key client.ObjectKey, limit time.Duration, done func(*v1alpha1.PostgresCluster) (bool, error)) (*v1alpha1.PostgresCluster, error) {
 	cluster := &v1alpha1.PostgresCluster{}
 	var unread error
@@ -40,10 +46,12 @@ func Cluster(ctx context.Context, c client.Client, key client.ObjectKey, limit t
 	switch {
 	case !wait.Interrupted(err):
 		return cluster, err
+	case ctx.Err() != nil: // Ctrl-C
+		return cluster, ErrInterrupted
 	case unread != nil:
-		return cluster, fmt.Errorf("%w, and the cluster can't be read: %w", ErrTimeout, unread)
+		return cluster, fmt.Errorf("%w after %s, and the cluster can't be read: %w", ErrTimeout, limit, unread)
 	}
-	return cluster, ErrTimeout
+	return cluster, fmt.Errorf("%w after %s", ErrTimeout, limit)
 }
 
 // read has a time limit of its own: it may last a little longer than the wait, and so tells an API server that doesn't

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
 )
 
 // observed is what is known of a cluster before anything is decided.
@@ -34,6 +35,10 @@ func (o *observed) serving() bool {
 	if pod == nil || !meta.IsStatusConditionTrue(o.cluster.Status.Conditions, v1alpha1.ConditionReady) {
 		return false
 	}
+	return podReady(pod)
+}
+
+func podReady(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			return condition.Status == corev1.ConditionTrue
@@ -81,10 +86,27 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// runs says whether the pod of an instance does.
+// runs says whether the pod of an instance does, as far as Kubernetes knows. A pod on a dead node runs for that, too, but it is not ready. Nor is
+// one that works, and whose server waits for somebody to decide: so what is not ready is said, and refused nowhere.
 func (o *observed) runs(name string) bool {
 	pod := o.pods[name]
 	return pod != nil && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp.IsZero()
+}
+
+// silent says whether the pod of an instance may never take the lease.
+func (o *observed) silent(name string) bool { return o.runs(name) && !podReady(o.pods[name]) }
+
+// doubt says why an instance may never take the lease; empty: nothing is known against it.
+func (o *observed) doubt(name string) string {
+	if !o.silent(name) {
+		return ""
+	}
+	pod, node := o.pods[name], ""
+	if pod.Spec.NodeName != "" {
+		node = " " + pod.Spec.NodeName
+	}
+	return fmt.Sprintf("Pod %s is not ready. If its node%s or its agent doesn't work, it never takes the lease, and there is still no primary: "+
+		"make sure first that they do, or choose another instance with --to.", name, node)
 }
 
 func (o *observed) instance(name string) *v1alpha1.InstanceStatus {
@@ -105,25 +127,46 @@ func (o *observed) timeline() int64 {
 	return highest + 1
 }
 
+// candidates are the instances that may be proposed.
+func (o *observed) candidates() []string {
+	var names []string
+	for _, name := range o.names() {
+		never := o.cluster.Spec.Failover.IsFenced(name) || o.cluster.Spec.Failover.Never(name) || o.cluster.Spec.Delay(name) > 0
+		if name != o.last() && o.runs(name) && !never {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // best is the instance that had most, of those whose pods run; empty: there is none, or it isn't known.
 func (o *observed) best() string {
-	best := ""
 	if o.known.unrecorded {
-		return best
+		return ""
 	}
-	for i := range o.cluster.Status.Instances {
-		name := o.cluster.Status.Instances[i].Name
-		if name == o.last() || !o.runs(name) || o.cluster.Spec.Failover.IsFenced(name) || o.cluster.Spec.Failover.Never(name) || o.cluster.Spec.Delay(name) > 0 {
+	candidates, highest, best := o.candidates(), int64(0), ""
+	for _, name := range candidates {
+		highest = max(highest, o.instance(name).Timeline)
+	}
+	for _, name := range candidates {
+		if on := o.instance(name).Timeline; on > 0 && on < highest { // it hasn't followed the last primary that somebody else has
 			continue
 		}
 		mine, member := o.known.had(name)
 		others, other := o.known.had(best)
-		if best == "" || member && !other || member == other && others.before(mine) {
+		if best == "" || member && !other || member == other && (others.before(mine) || others == mine && o.silent(best) && !o.silent(name)) {
 			best = name
 		}
 	}
+	if had, _ := o.known.had(best); had.LSN == 0 && len(candidates) > 1 {
+		return "" // of none it is known what it had
+	}
 	return best
 }
+
+// compare says how a person finds out which instance has most.
+const compare = "of those on the highest timeline, which kubectl howdah status shows, name the one with the highest " +
+	"SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) with --to"
 
 // refusal says why an instance can't be made primary; empty: it can.
 func (o *observed) refusal(to string) string {
@@ -131,8 +174,10 @@ func (o *observed) refusal(to string) string {
 	case o.serving():
 		return fmt.Sprintf("%s is primary and accepts connections, so nothing has to be given up: use kubectl howdah switchover %s", o.cluster.Status.Primary, o.cluster.Name)
 	case to == "" && o.known.unrecorded:
-		return "nobody knows which instance has most: of those on the highest timeline, which kubectl howdah status shows, " +
-			"name the one with the highest SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) with --to"
+		return "nobody knows which instance has most: " + compare
+	case to == "" && len(o.candidates()) > 1:
+		return "nobody knows which instance has most, because the Lease names no position of those that could continue " +
+			"(they lagged too far behind to be members, or were away): " + compare
 	case to == "":
 		return "no instance beside the last primary has a running pod: start one, or name it with --to"
 	case o.instance(to) == nil:
@@ -185,3 +230,18 @@ func (o *observed) members() []string {
 
 // holder is who holds the lease; empty: nobody does.
 func (o *observed) holder() string { return ptr.Deref(o.lease.Spec.HolderIdentity, "") }
+
+// pending says what a request for a switchover does that nobody has answered, once an instance is primary; empty: nothing. One that was begun ends
+// by itself as soon as another instance is primary than the one that it was to replace.
+func (o *observed) pending(primary string) string {
+	asked, answer := o.cluster.Spec.Switchover, o.cluster.Status.Switchover
+	if asked == nil || answer != nil && answer.Token == asked.Token && (answer.State != v1alpha1.SwitchoverRunning || answer.From != primary) {
+		return ""
+	}
+	to := "another instance"
+	if asked.To != "" {
+		to = asked.To
+	}
+	return fmt.Sprintf("spec.switchover still asks for a switchover to %s. As soon as there is a primary, that moves the primary again. To take the request back first: %s",
+		to, switchover.TakeBack(o.cluster))
+}

@@ -2,7 +2,7 @@
 package failover
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/prompt"
 )
 
 // Request is a failover that a person asks for.
@@ -48,13 +49,20 @@ func (r Request) Carry(ctx context.Context, c client.Client, key client.ObjectKe
 	if refused := o.refusal(r.To); refused != "" {
 		return errors.New(refused)
 	}
-	answers := bufio.NewReader(r.In)
-	if err := r.powerOff(o, answers); err != nil {
+	answers := prompt.New(r.In, r.Out)
+	if err := r.powerOff(ctx, o, answers); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.Out, "\n%s\n", o.loss(r.To))
-	if !r.Yes && !r.ask(answers, fmt.Sprintf("To make %s the primary, type its name: ", r.To), r.To) {
-		return errors.New("nothing was changed")
+	for _, warning := range []string{o.doubt(r.To), o.pending(r.To)} {
+		if warning != "" {
+			fmt.Fprintf(r.Out, "\n%s\n", warning)
+		}
+	}
+	if !r.Yes {
+		if yes, err := answers.Typed(ctx, fmt.Sprintf("To make %s the primary, type its name: ", r.To), r.To); err != nil || !yes {
+			return cmp.Or(err, errors.New("nothing was changed"))
+		}
 	}
 	return r.write(ctx, c, o)
 }
@@ -111,15 +119,15 @@ func (r Request) show(o *observed) error {
 	fmt.Fprintf(table, "INSTANCE\tPOD\tMEMBER\tHAD AT LEAST\tREMARK\n")
 	for i := range o.cluster.Status.Instances {
 		instance := &o.cluster.Status.Instances[i]
-		state, remark := "is absent", instance.Message
-		if pod := o.pods[instance.Name]; pod != nil {
-			state = string(pod.Status.Phase) + " on " + pod.Spec.NodeName
-		}
-		if instance.Name == o.last() {
+		remark := instance.Message
+		switch instance.Name {
+		case o.last():
 			remark = strings.TrimSpace("was primary last and has every acknowledged commit; " + remark)
+		case o.known.decided:
+			remark = strings.TrimSpace("was chosen by the last failover and has not taken the lease; " + remark)
 		}
 		had, member := o.known.had(instance.Name)
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%s\n", instance.Name, state, member, had, remark)
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%s\n", instance.Name, o.state(instance.Name), member, had, remark)
 	}
 	if o.known.End.LSN > 0 {
 		fmt.Fprintf(table, "\nThe last orderly stop of a primary was at %s.\n", o.known.End)
@@ -127,15 +135,31 @@ func (r Request) show(o *observed) error {
 	if o.known.unrecorded {
 		fmt.Fprintf(table, "\nThe Lease was deleted, and is empty since it was created again: what it said of the members is lost.\n")
 	}
+	if chosen := o.known.decided; chosen != "" {
+		fmt.Fprintf(table, "\nA failover to %s was decided before, but it has not taken the lease, and nobody has been primary since. So all of this is what the Lease said before that.\n", chosen)
+	}
 	if holder := o.holder(); holder != "" {
 		fmt.Fprintf(table, "\nThe lease still names %s as its holder.\n", holder)
 	}
 	return table.Flush()
 }
 
+// state of the pod of an instance.
+func (o *observed) state(name string) string {
+	pod := o.pods[name]
+	if pod == nil {
+		return "is absent"
+	}
+	state := string(pod.Status.Phase)
+	if o.silent(name) {
+		state += ", NotReady,"
+	}
+	return state + " on " + pod.Spec.NodeName
+}
+
 // powerOff makes sure that the last primary doesn't accept writes any more, which nothing else would notice: it may run where neither the
 // API server nor any instance reaches it.
-func (r Request) powerOff(o *observed, answers *bufio.Reader) error {
+func (r Request) powerOff(ctx context.Context, o *observed, answers *prompt.Prompt) error {
 	last := o.last()
 	if r.To == last {
 		return nil
@@ -150,17 +174,15 @@ func (r Request) powerOff(o *observed, answers *bufio.Reader) error {
 	}
 	fmt.Fprintf(r.Out, "\nFirst power off %s (%s was primary last): nobody can tell from here that its PostgreSQL doesn't run. "+
 		"If it does, it continues accepting writes, and all of them are lost.\n", node, last)
-	if r.PoweredOff == last || !r.Yes && r.ask(answers, fmt.Sprintf("If it is off, type the name of the instance, %s: ", last), last) {
+	if r.PoweredOff == last {
 		return nil
 	}
+	if !r.Yes {
+		if yes, err := answers.Typed(ctx, fmt.Sprintf("If it is off, type the name of the instance, %s: ", last), last); err != nil || yes {
+			return err
+		}
+	}
 	return fmt.Errorf("nothing was changed: power off %s, and then add --powered-off %s", node, last)
-}
-
-// ask a person to type something.
-func (r Request) ask(answers *bufio.Reader, question, want string) bool {
-	fmt.Fprint(r.Out, question)
-	line, _ := answers.ReadString('\n')
-	return strings.TrimSpace(line) == want
 }
 
 // watch for as long as the lease lasts, so that a holder which is alive has renewed it, and the write fails.
@@ -172,7 +194,7 @@ func (r Request) watch(ctx context.Context, o *observed) error {
 	fmt.Fprintf(r.Out, "Waiting for %s to see whether %s renews the lease.\n", left.Round(time.Second), o.holder())
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return errors.New("interrupted: nothing was changed")
 	case <-time.After(left):
 		return nil
 	}
@@ -198,8 +220,12 @@ func (r Request) write(ctx context.Context, c client.Client, o *observed) error 
 	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, r.Timeout, true, func(ctx context.Context) (bool, error) {
 		return c.Get(ctx, client.ObjectKeyFromObject(o.lease), lease) == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil
 	})
-	if err != nil {
-		return fmt.Errorf("%s has not taken the lease within %s: look at kubectl howdah status %s", r.To, r.Timeout, o.cluster.Name)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: the Lease says that %s continues, so it may still take the lease; look at kubectl howdah status %s", r.To, o.cluster.Name)
+	case err != nil:
+		return fmt.Errorf("%s has not taken the lease within %s: look at its pod, and at kubectl howdah status %s; if it never takes the lease, "+
+			"run this command again, which still goes by what was known before, and choose another instance with --to", r.To, r.Timeout, o.cluster.Name)
 	}
 	fmt.Fprintf(r.Out, "%s has taken the lease. The others follow it; what %s wrote and nobody else has is kept on its volume for a while.\n", *lease.Spec.HolderIdentity, o.last())
 	return nil

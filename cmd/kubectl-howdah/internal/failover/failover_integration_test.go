@@ -51,7 +51,7 @@ func newBroken(t *testing.T) *broken {
 	for _, name := range []string{"shop-1", "shop-2"} {
 		pod := &corev1.Pod{ObjectMeta: named(name), Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "postgres", Image: "postgres"}}}}
 		b.create(pod)
-		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if err := c.Status().Update(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,10 @@ func (b *broken) agent(name string) {
 
 func (b *broken) carry(request Request, typed string) (string, error) {
 	out := &strings.Builder{}
-	request.In, request.Out, request.Timeout = strings.NewReader(typed), out, 20*time.Second
+	request.In, request.Out = strings.NewReader(typed), out
+	if request.Timeout == 0 {
+		request.Timeout = 20 * time.Second
+	}
 	err := request.Carry(b.Context(), b.Client, b.key)
 	return out.String(), err
 }
@@ -192,5 +195,85 @@ func TestWhoContinuesAfterTheLeaseWasDeletedIsForAPersonToSay(t *testing.T) {
 	}
 	if known := b.lease().Annotations[annotation]; known != `{"generation":"g1","timeline":5,"lastHolder":"shop-2","members":[]}` {
 		t.Error(known)
+	}
+}
+
+// An instance that was chosen and never takes the lease has changed nothing of what is known.
+func TestAFailoverThatWasNotCarriedOutIsForgotten(t *testing.T) {
+	b := newBroken(t)
+	for _, name := range []string{"shop-2", "shop-1", "shop-2"} { // nobody takes the lease
+		out, err := b.carry(Request{To: name, Yes: true, PoweredOff: "shop-0", Timeout: time.Second}, "")
+		if err == nil || !strings.Contains(err.Error(), name+" has not taken the lease within 1s") {
+			t.Fatal(err, out)
+		}
+		if !strings.Contains(out, "on shop-0 and on at least 1 of the members (shop-1, shop-2)") || strings.Contains(out, "Nothing is lost") {
+			t.Errorf("what is lost isn't said:\n%s", out)
+		}
+	}
+	if _, err := b.carry(Request{To: "shop-1", Yes: true}, ""); err == nil || !strings.Contains(err.Error(), "--powered-off shop-0") {
+		t.Errorf("it isn't asked whether the last primary is off: %v", err)
+	}
+}
+
+// What the table says is what the Lease said before the decision, until somebody has led since.
+func TestOnlyWhoHasLedSinceAFailoverHasEveryCommit(t *testing.T) {
+	b := newBroken(t)
+	if _, err := b.carry(Request{Yes: true, PoweredOff: "shop-0", Timeout: time.Second}, ""); err == nil {
+		t.Fatal("somebody has taken the lease")
+	}
+	row := func(out, name string) string {
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, name) {
+				return line
+			}
+		}
+		return ""
+	}
+	const has, chosen = "was primary last and has every acknowledged commit", "was chosen by the last failover and has not taken the lease"
+	out, err := b.carry(Request{}, "")
+	if err == nil || !strings.Contains(row(out, "shop-0"), has) || !strings.Contains(row(out, "shop-2"), chosen) || !strings.Contains(row(out, "shop-2"), "0/320 on timeline 4") {
+		t.Error(err, out)
+	}
+	lease := b.lease() // as its agent writes it
+	lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = ptr.To("shop-2"), ptr.To(*lease.Spec.LeaseTransitions+1)
+	lease.Annotations[annotation] = `{"generation":"g1","timeline":5,"lastHolder":"shop-2","started":"now","members":[]}`
+	for _, holder := range []*string{ptr.To("shop-2"), nil} { // it leads, and has given the lease up since
+		lease.Spec.HolderIdentity = holder
+		if err := b.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		if out, err = b.carry(Request{}, ""); err == nil || !strings.Contains(row(out, "shop-2"), has) || strings.Contains(row(out, "shop-0"), has) {
+			t.Error(err, out)
+		}
+	}
+	out, err = b.carry(Request{To: "shop-1", Yes: true, PoweredOff: "shop-2", Timeout: time.Second}, "")
+	if err == nil || !strings.Contains(out, "shop-1 followed too far behind") {
+		t.Fatal(err, out)
+	}
+	if out, _ = b.carry(Request{}, ""); !strings.Contains(row(out, "shop-2"), has) || !strings.Contains(row(out, "shop-1"), chosen) {
+		t.Errorf("the second failover isn't forgotten:\n%s", out)
+	}
+}
+
+func TestThatNobodyKnowsWhoHasMostIsNotForgotten(t *testing.T) {
+	b := newBroken(t)
+	lease := b.lease()
+	lease.Annotations, lease.Spec = nil, coordinationv1.LeaseSpec{}
+	if err := b.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &v1alpha1.PostgresCluster{}
+	if err := b.Get(t.Context(), b.key, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Status.DataGeneration = "g1"
+	if err := b.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.carry(Request{To: "shop-2", Yes: true, PoweredOff: "shop-0", Timeout: time.Second}, ""); err == nil {
+		t.Fatal("somebody has taken the lease", out)
+	}
+	if out, err := b.carry(Request{Yes: true, PoweredOff: "shop-0"}, ""); err == nil || !strings.Contains(err.Error(), "nobody knows which instance has most") {
+		t.Error(err, out)
 	}
 }

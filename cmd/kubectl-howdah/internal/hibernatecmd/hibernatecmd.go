@@ -2,6 +2,7 @@
 package hibernatecmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/await"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/prompt"
 )
 
 // Request is what spec.hibernate shall say.
@@ -21,6 +23,9 @@ type Request struct {
 	Hibernate bool
 	Wait      bool
 	Timeout   time.Duration
+	// Yes: nobody is asked before a cluster that serves clients is stopped.
+	Yes bool
+	In  io.Reader
 }
 
 // Ask writes the request into the cluster, and waits until it is so if that is wanted.
@@ -28,6 +33,12 @@ func (w Request) Ask(ctx context.Context, c client.Client, key client.ObjectKey,
 	cluster := &v1alpha1.PostgresCluster{}
 	if err := c.Get(ctx, key, cluster); err != nil {
 		return err
+	}
+	if w.Hibernate && !w.Yes && !cluster.Spec.Hibernate && meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady) {
+		question := fmt.Sprintf("%s accepts connections. To stop all of its instances, type %[1]s: ", key.Name)
+		if yes, err := prompt.New(w.In, out).Typed(ctx, question, key.Name); err != nil || !yes {
+			return cmp.Or(err, errors.New("nothing was changed: type the name of the cluster, or add --yes"))
+		}
 	}
 	before := cluster.DeepCopy()
 	cluster.Spec.Hibernate = w.Hibernate
@@ -61,8 +72,8 @@ func (w Request) await(ctx context.Context, c client.Client, key client.ObjectKe
 		}
 		return cluster.Status.ObservedGeneration >= generation && w.fulfilled(cluster), nil
 	})
-	if errors.Is(err, await.ErrTimeout) {
-		return fmt.Errorf("%w after %s; spec.hibernate stays as requested%s", err, w.Timeout, said(cluster))
+	if await.Unanswered(err) {
+		return fmt.Errorf("%w; spec.hibernate stays as requested%s", err, said(cluster))
 	}
 	return err
 }

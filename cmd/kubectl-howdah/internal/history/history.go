@@ -2,7 +2,7 @@
 package history
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +13,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/prompt"
 	"howdah.dev/howdah/pkg/spechistory"
 )
 
@@ -116,14 +118,21 @@ func (r Rollback) Carry(ctx context.Context, c client.Client, key client.ObjectK
 		return nil
 	}
 	fmt.Fprintf(r.Out, "Revision %d changes:\n  %s\n", revision.Revision, strings.Join(changes, "\n  "))
+	// Of the spec, only what changes is written: this program may be older than fields that somebody has set. With the version that was read,
+	// what somebody has changed meanwhile isn't overwritten.
+	patch := client.MergeFromWithOptions(cluster.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	cluster.Spec = *to
-	if err := c.Update(ctx, cluster.DeepCopy(), client.DryRunAll); err != nil {
+	if err := c.Patch(ctx, cluster.DeepCopy(), patch, client.DryRunAll); err != nil {
 		return fmt.Errorf("revision %d can't be applied: %w", revision.Revision, err)
 	}
-	if !r.Yes && !r.confirmed(key.Name) {
-		return errors.New("nothing was changed")
+	if !r.Yes {
+		if yes, err := prompt.New(r.In, r.Out).Typed(ctx, fmt.Sprintf("To write this spec, type %s: ", key.Name), key.Name); err != nil || !yes {
+			return cmp.Or(err, errors.New("nothing was changed"))
+		}
 	}
-	if err := c.Update(ctx, cluster); err != nil { // with the version that was read: what somebody changed meanwhile isn't overwritten
+	if err := c.Patch(ctx, cluster, patch); apierrors.IsConflict(err) {
+		return fmt.Errorf("%s has changed since it was read, so nothing was written: run the command again (%w)", key.Name, err)
+	} else if err != nil {
 		return err
 	}
 	fmt.Fprintf(r.Out, "The spec of %s is that of revision %d. A tool that applies it from elsewhere, such as Argo CD or Flux, has to be given the same.\n", key.Name, revision.Revision)
@@ -149,10 +158,4 @@ func (r Rollback) choose(cluster *v1alpha1.PostgresCluster, revisions []appsv1.C
 		}
 	}
 	return nil, fmt.Errorf("no spec of %s is kept but the present one", cluster.Name)
-}
-
-func (r Rollback) confirmed(name string) bool {
-	fmt.Fprintf(r.Out, "To write this spec, type %s: ", name)
-	answer, err := bufio.NewReader(r.In).ReadString('\n')
-	return err == nil && strings.TrimSpace(answer) == name
 }

@@ -62,8 +62,8 @@ func (r Request) await(ctx context.Context, c client.Client, key client.ObjectKe
 		answer := cluster.Status.Reinit
 		return answer != nil && answer.Token == r.Token && answer.State != v1alpha1.ReinitRunning, nil
 	})
-	if errors.Is(err, await.ErrTimeout) {
-		return nil, fmt.Errorf("%w after %s; the clone continues if it has begun%s", err, r.Timeout, said(cluster.Status.Reinit, r.Token))
+	if await.Unanswered(err) {
+		return nil, fmt.Errorf("%w; the clone continues if it has begun%s", err, said(cluster.Status.Reinit, r.Token))
 	}
 	return cluster.Status.Reinit, err
 }

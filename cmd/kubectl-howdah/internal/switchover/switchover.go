@@ -62,10 +62,24 @@ func (w Request) await(ctx context.Context, c client.Client, key client.ObjectKe
 		answer := cluster.Status.Switchover
 		return answer != nil && answer.Token == w.Token && answer.State != v1alpha1.SwitchoverRunning, nil
 	})
-	if errors.Is(err, await.ErrTimeout) {
-		return nil, fmt.Errorf("%w after %s; spec.switchover stays as requested%s", err, w.Timeout, said(cluster.Status.Switchover, w.Token))
+	if await.Unanswered(err) {
+		cluster.Namespace, cluster.Name = key.Namespace, key.Name // it may never have been read
+		return nil, fmt.Errorf("%w; spec.switchover stays as requested%s\n%s", err, said(cluster.Status.Switchover, w.Token), w.later(cluster))
 	}
 	return cluster.Status.Switchover, err
+}
+
+// later says what comes of a request to which there is no answer yet: it has no end.
+func (w Request) later(cluster *v1alpha1.PostgresCluster) string {
+	if answer := cluster.Status.Switchover; answer != nil && answer.Token == w.Token {
+		return "The switchover has begun; status.switchover will say how it ended. It can only be stopped if the agent of the primary hasn't been asked yet: " + TakeBack(cluster)
+	}
+	return "The switchover is carried out whenever it can be, even hours later. To take the request back before: " + TakeBack(cluster)
+}
+
+// TakeBack is the command that takes a request for a switchover back.
+func TakeBack(cluster *v1alpha1.PostgresCluster) string {
+	return fmt.Sprintf(`kubectl patch postgrescluster %s -n %s --type=merge -p '{"spec":{"switchover":null}}'`, cluster.Name, cluster.Namespace)
 }
 
 // said is what was said so far.
