@@ -48,7 +48,7 @@ type ReplicationSlotStatus struct {
 	// Name of the slot.
 	Name string `json:"name"`
 	// State is Ready if it is as declared, and Absent if it isn't there, as declared. Creating: it can't be created yet. Lost: what
-	// its client has not read is lost. Conflict: it differs from what is declared. InUse: a client keeps it from being dropped.
+	// its client has not read is lost, or its client may be ahead of the data. Conflict: it differs from what is declared. InUse: a client keeps it from being dropped.
 	// OverLimit: it holds back more than maxRetainedWAL, and will be dropped.
 	State ReplicationSlotState `json:"state"`
 	// Active says that a client is connected.

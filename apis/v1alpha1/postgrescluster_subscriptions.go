@@ -9,12 +9,14 @@ type Subscription struct {
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Ensure is Present to create the subscription, or Absent to drop it. The slot of one that is enabled is dropped with it. The slot of a
-	// disabled one stays at the publisher: it may be that of the cluster which this one is a copy of.
+	// Ensure is Present to create the subscription, or Absent to drop it. The slot of one that is enabled is dropped with it, and so is that of
+	// one which a restore in place, an undo or a rollback has disabled. The slot of any other disabled one stays at the publisher: it may be
+	// that of the cluster which this one is a copy of.
 	// +optional
 	// +kubebuilder:default=Present
 	Ensure Presence `json:"ensure,omitempty"`
-	// Enabled says whether it brings changes.
+	// Enabled says whether it brings changes. A subscription that a restore, an undo or a rollback has disabled stays disabled until it was
+	// Absent: it would skip silently what its slot at the publisher has passed.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`

@@ -39,7 +39,7 @@ type RestoreStatus struct {
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// DisabledSubscriptions are the logical subscriptions that were enabled in the restored data and were disabled, as
-	// database.subscription.
+	// database.subscription. If they were enabled again, they would skip silently what their slots at the publishers have passed.
 	// +optional
 	// +listType=atomic
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`

@@ -273,7 +273,8 @@ type NewCluster struct {
 	// +optional
 	Temporary bool `json:"temporary,omitempty"`
 	// Subscriptions says what happens to logical subscriptions in the restored data: they are Disabled, or stay Enabled as
-	// they were. The subscriptions of a copy would take changes away from the original cluster. The default is Disabled.
+	// they were. The subscriptions of a copy would take changes away from the original cluster, and skip silently what their slots at the
+	// publishers have passed since the point that is restored. The default is Disabled.
 	// +optional
 	Subscriptions SubscriptionPolicy `json:"subscriptions,omitempty"`
 	// AcceptRecorded names fields of the recorded PostgresCluster that are taken although the repository is neither encrypted nor signed,
@@ -290,7 +291,7 @@ type NewCluster struct {
 type SubscriptionPolicy string
 
 const (
-	// SubscriptionsDisabled disables those that are enabled; ALTER SUBSCRIPTION ... ENABLE starts one again.
+	// SubscriptionsDisabled disables those that are enabled.
 	SubscriptionsDisabled SubscriptionPolicy = "Disabled"
 	// SubscriptionsEnabled leaves them as they were.
 	SubscriptionsEnabled SubscriptionPolicy = "Enabled"

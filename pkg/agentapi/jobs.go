@@ -182,8 +182,12 @@ type RestoreJob struct {
 	// PreviousArchive is the archive of the data of DiscardPrevious, if that is in Repository: what only the volume has goes there
 	// before anything is discarded. Nil: it is elsewhere, so the data is discarded only if all of it is archived.
 	PreviousArchive *PreviousArchive `json:"previousArchive,omitempty"`
-	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one.
+	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one; or it is in an earlier state than its slots
+	// at the publishers, which would skip what came between.
 	DisableSubscriptions bool `json:"disableSubscriptions,omitempty"`
+	// LostSlots are logical slots, by name, that clients may have read from beyond the restored data. Whether that knows of them or not, they are not
+	// created by themselves.
+	LostSlots []string `json:"lostSlots,omitempty"`
 	// PreloadLibraries is shared_preload_libraries of the cluster, without which PostgreSQL may not understand all of its WAL.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
 }

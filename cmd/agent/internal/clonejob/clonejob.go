@@ -18,6 +18,8 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
@@ -195,10 +197,8 @@ func (w Worker) serve(ctx context.Context, pgdata, config string) error {
 	promoted := recovery.AwaitPromotion(ctx, server, pgdata)
 	var errQuiet error
 	if promoted {
-		var disabled []string
-		if disabled, errQuiet = recovery.DisableSubscriptions(ctx, w.Scratch); len(disabled) > 0 {
-			slog.Info("Subscriptions are disabled: what they bring is for the cluster that was cloned", "subscriptions", disabled)
-		}
+		data := local.Server{SocketDir: w.Scratch, Port: recovery.Port} // what its subscriptions bring is for the cluster that was cloned
+		_, errQuiet = logicalslot.GoBack(ctx, data, logicalslot.Back{Copy: true, Subscriptions: true}, slog.Default())
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()

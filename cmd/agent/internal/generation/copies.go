@@ -46,7 +46,7 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 			return Generation{}, err
 		}
 	}
-	if id, err := v.lastRun(wanted); id != "" || err != nil {
+	if id, err := lastRun(v, wanted); id != "" || err != nil {
 		return readIfThere(v, id, err)
 	}
 	copies, err := v.copies(wanted)
@@ -74,7 +74,7 @@ func readIfThere(v Volume, id string, err error) (Generation, error) {
 }
 
 // leave notes that a copy has run, before another data generation takes its place. A clone that was made meanwhile may not have.
-func (v Volume) leave(id, next string) error {
+func leave(v Volume, id, next string) error {
 	g, err := v.Read(id)
 	if err != nil { // it doesn't run, then
 		return nil
@@ -82,7 +82,7 @@ func (v Volume) leave(id, next string) error {
 	if other, err := v.Read(next); err != nil || other.DataGeneration() == g.DataGeneration() {
 		return err
 	}
-	latest, _, err := v.runs(g.DataGeneration())
+	latest, _, err := runs(v, g.DataGeneration())
 	if err != nil {
 		return err
 	}
@@ -90,13 +90,13 @@ func (v Volume) leave(id, next string) error {
 }
 
 // lastRun is the copy of a data generation that ran last before another one took its place; empty: none that is known of.
-func (v Volume) lastRun(wanted string) (string, error) {
-	_, id, err := v.runs(wanted)
+func lastRun(v Volume, wanted string) (string, error) {
+	_, id, err := runs(v, wanted)
 	return id, err
 }
 
 // runs finds the highest number of the copies of a data generation that have run.
-func (v Volume) runs(of string) (latest int, copyID string, err error) {
+func runs(v Volume, of string) (latest int, copyID string, err error) {
 	ids, err := v.ids()
 	if err != nil {
 		return 0, "", err

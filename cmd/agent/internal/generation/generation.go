@@ -195,7 +195,7 @@ func (v Volume) Adopt(id string) error {
 	if now, err := v.Current(); err == nil && now == id {
 		return syncPaths(string(v))
 	} else if err == nil {
-		if err := v.leave(now, id); err != nil {
+		if err := leave(v, now, id); err != nil {
 			return err
 		}
 	}

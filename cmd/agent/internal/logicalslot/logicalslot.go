@@ -1,5 +1,6 @@
 // Package logicalslot keeps the logical replication slots that a cluster declares. It never creates a slot again that a client may have
-// read from: the client would miss what was written meanwhile, and not notice.
+// read from: the client would miss what was written meanwhile, and not notice. It also records which slots and subscriptions must not
+// continue, because the data was put back to an earlier state than that of their clients and publishers.
 package logicalslot
 
 import (
@@ -25,6 +26,8 @@ const (
 	// failoverMajor is the first version whose slots may survive a failover.
 	failoverMajor = 17
 
+	behind = "the data was restored to an earlier state, or brought back by an undo or a rollback, so its client may be ahead, and the server would skip " +
+		"silently what the client seems to have: stop the client; "
 	waits = "PostgreSQL creates it once all transactions have ended that began before: end those that pg_stat_activity shows as idle in transaction"
 	again = "its client has to copy its tables again: for a new slot, declare it with ensure: Absent, and then with Present"
 )
@@ -34,6 +37,10 @@ type Keeper struct {
 	Server local.Server
 	Major  int
 	Now    func() time.Time
+	// Told of the data, as of the last configuration.
+	Told Told
+	// MayDrop says why nothing is dropped that is declared absent; nil: it may be.
+	MayDrop func(context.Context, *pgx.Conn) error
 	// Wait is how long the creation of a slot waits for each transaction that writes; 0: 20 s.
 	Wait time.Duration
 
@@ -84,6 +91,9 @@ func (k *Keeper) Keep(ctx context.Context, declared []agentapi.ReplicationSlot) 
 }
 
 func (k *Keeper) look(ctx context.Context, conn *pgx.Conn) (*look, error) {
+	if _, err := resume(ctx, conn, k.Told); err != nil {
+		return nil, err
+	}
 	if err := ensureRecord(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -135,6 +145,8 @@ func (k *Keeper) keep(ctx context.Context, seen *look, wanted agentapi.Replicati
 	switch {
 	case wanted.Absent:
 		return k.keepAbsent(ctx, seen, status, wanted.Name)
+	case ours && stage(entry.Stage) == lost:
+		return k.keepLost(ctx, seen, status, wanted)
 	case ours && stage(entry.Stage) == dropping && there:
 		return k.dropOverLimit(ctx, seen, status, wanted.Name)
 	case ours && stage(entry.Stage) == dropping:
@@ -147,6 +159,17 @@ func (k *Keeper) keep(ctx context.Context, seen *look, wanted agentapi.Replicati
 		return status, nil
 	}
 	return k.create(ctx, seen, status, wanted)
+}
+
+// keepLost says that the client may be ahead. A slot that is there stays, within its limit: only a person knows whether the client has read elsewhere.
+func (k *Keeper) keepLost(ctx context.Context, seen *look, status agentapi.SlotStatus, wanted agentapi.ReplicationSlot) (agentapi.SlotStatus, error) {
+	status.State, status.Message = agentapi.SlotLost, behind+again
+	have, there := seen.slots[wanted.Name]
+	idle := there && !have.Active && !k.Now().Before(k.idle[wanted.Name].Add(IdleTime))
+	if !idle || wanted.MaxRetainedBytes == 0 || have.Retained <= wanted.MaxRetainedBytes {
+		return status, nil
+	}
+	return status, drop(ctx, seen.conn, wanted.Name)
 }
 
 // create records a slot before it is there. Nobody can have read from one whose creation was never recorded as done, unless that
@@ -252,6 +275,11 @@ func (k *Keeper) keepAbsent(ctx context.Context, seen *look, status agentapi.Slo
 		return status, nil
 	case there:
 		status.State = agentapi.SlotInUse
+		if k.MayDrop != nil {
+			if err := k.MayDrop(ctx, seen.conn); err != nil {
+				return status, err
+			}
+		}
 		if err := drop(ctx, seen.conn, name); err != nil {
 			return status, err
 		}

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -127,27 +124,4 @@ func WithoutSettings(conf string) string {
 		}
 	}
 	return kept.String()
-}
-
-// disable is one statement for the subscriptions of all databases, as their catalog is shared. ALTER SUBSCRIPTION would need a
-// session in each.
-const disable = `
-	UPDATE pg_subscription s SET subenabled = false FROM pg_database d
-	WHERE s.subenabled AND d.oid = s.subdbid RETURNING d.datname || '.' || s.subname`
-
-// DisableSubscriptions keeps data that becomes another cluster's from taking the changes that are for the first one: both
-// would come to the publisher with the same slot. It returns them as database.subscription.
-func DisableSubscriptions(ctx context.Context, socketDir string) (disabled []string, err error) {
-	err = local.Server{SocketDir: socketDir, Port: Port}.With(ctx, "postgres", func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, disable)
-		if err != nil {
-			return err
-		}
-		disabled, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("disable the subscriptions of the data: %w", local.Plain(err))
-	}
-	return disabled, nil
 }

@@ -110,7 +110,7 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 	promoted := recovery.AwaitPromotion(ctx, server, r.pgdata)
 	var errQuiet error
 	if promoted {
-		errQuiet = r.disableSubscriptions(ctx)
+		errQuiet = r.goBack(ctx)
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()

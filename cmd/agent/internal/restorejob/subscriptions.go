@@ -3,16 +3,14 @@ package restorejob
 import (
 	"context"
 
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 )
 
-// disableSubscriptions does so where the data becomes another cluster's.
-func (r *restoring) disableSubscriptions(ctx context.Context) (err error) {
-	if !r.task.DisableSubscriptions {
-		return nil
-	}
-	if r.disabled, err = recovery.DisableSubscriptions(ctx, r.SocketDir); len(r.disabled) > 0 {
-		r.Log.Info("Subscriptions are disabled: what they bring is for the cluster that was backed up", "subscriptions", r.disabled)
-	}
+// goBack keeps subscriptions and slots from continuing where publishers and clients are ahead of the data, or belong to another cluster.
+func (r *restoring) goBack(ctx context.Context) (err error) {
+	back := logicalslot.Back{Copy: !r.task.InPlace, Subscriptions: r.task.DisableSubscriptions, Slots: r.task.LostSlots}
+	r.disabled, err = logicalslot.GoBack(ctx, local.Server{SocketDir: r.SocketDir, Port: recovery.Port}, back, r.Log)
 	return err
 }

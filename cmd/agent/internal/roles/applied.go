@@ -71,11 +71,24 @@ func Undeclared(ctx context.Context, server local.Server, source Source) error {
 	})
 }
 
+// MayDrop says why nothing is dropped that this spec declares absent; nil: it may be.
+func (s Source) MayDrop(ctx context.Context, conn *pgx.Conn) error {
+	latest, _, err := s.latest(ctx, conn)
+	if err != nil || s.Generation == 0 || latest <= s.Generation {
+		return err
+	}
+	return errors.New(s.outdated(latest))
+}
+
+func (s Source) outdated(later int64) string {
+	return fmt.Sprintf("it is declared absent by generation %d of the PostgresCluster, and generation %d has been applied before, so it may have been created again since; drop it yourself if that is wanted",
+		s.Generation, later)
+}
+
 // mayDrop says why nothing is dropped; nil: it may be.
 func (d *declaration) mayDrop() error {
 	if d.later == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: it is declared absent by generation %d of the PostgresCluster, and generation %d has been applied before, so it may have been created again since; drop it yourself if that is wanted",
-		errRefused, d.Source.Generation, d.later)
+	return fmt.Errorf("%w: %s", errRefused, d.Source.outdated(d.later))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -25,6 +26,8 @@ type Desired struct {
 	Database, Owner string
 	// Passwords that have arrived, by role, or of subscriptions by agentapi.PasswordKey.
 	Passwords map[string]string
+	// Told of the data; empty: nothing.
+	Told logicalslot.Told
 }
 
 // declaration is one try to make everything as it is declared.
@@ -35,6 +38,9 @@ type declaration struct {
 	// later is the generation of a later spec that was applied before; 0: none was. Nothing is dropped then: the API server may have been restored from a
 	// backup, or the configuration of this pod be an old one.
 	later int64
+	// marks of subscriptions, and why they are not known.
+	marks    map[logicalslot.Subscription]logicalslot.Mark
+	errMarks error
 }
 
 // Declare makes everything as it is declared and says, a sentence each, what could not be. An error means that the server
@@ -46,7 +52,7 @@ func Declare(ctx context.Context, server local.Server, desired Desired) (problem
 			return err
 		}
 		for _, step := range []func(context.Context, *pgx.Conn) error{
-			d.keepRoles, d.keepMemberships, d.keepRoleParameters, d.keepDatabases, d.dropDatabases, d.dropRoles,
+			d.keepRoles, d.keepMemberships, d.keepRoleParameters, d.keepDatabases, d.dropDatabases, d.dropRoles, d.readMarks,
 		} {
 			if err := step(ctx, conn); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -28,8 +29,11 @@ const seen = "RESET ROLE; RESET ALL"
 func (d *declaration) subscriptionsOf(ctx context.Context, conn *pgx.Conn, database agentapi.Database) error {
 	for _, wanted := range database.Subscriptions {
 		password, arrived := d.Passwords[agentapi.PasswordKey(database.Name, wanted.Name)]
-		s := subscriber{conn: conn, wanted: wanted, password: password, arrived: arrived, major: d.Major}
-		err := s.keep(ctx)
+		s := subscriber{conn: conn, wanted: wanted, password: password, arrived: arrived, major: d.Major, mayDrop: d.mayDrop()}
+		err := d.errMarks // without them, nobody knows which one must not be enabled
+		if err == nil {
+			err = s.keepMarked(ctx, d, logicalslot.Subscription{Database: database.Name, Name: wanted.Name})
+		}
 		if err != nil && password != "" && strings.Contains(err.Error(), password) {
 			err = errors.New("PostgreSQL refuses it with a message that has the password")
 		}
@@ -47,6 +51,8 @@ type subscriber struct {
 	password string
 	arrived  bool
 	major    int
+	mark     *logicalslot.Mark // nil: none
+	mayDrop  error             // why it must not be dropped; nil: it may be
 }
 
 // subscribed is a subscription as it is.
@@ -55,12 +61,16 @@ type subscribed struct {
 	slot         string // empty: none
 	connection   string
 	publications []string
+	commit       string // synchronous_commit
+	tables       bool   // it knows any
 }
 
 func (s *subscriber) look(ctx context.Context) (found subscribed, err error) {
-	err = s.conn.QueryRow(ctx, `SELECT subenabled, coalesce(subslotname::text, ''), subconninfo, subpublications FROM pg_catalog.pg_subscription
+	err = s.conn.QueryRow(ctx, `SELECT subenabled, coalesce(subslotname::text, ''), subconninfo, subpublications, subsynccommit,
+			EXISTS (SELECT FROM pg_catalog.pg_subscription_rel r WHERE r.srsubid = s.oid)
+		FROM pg_catalog.pg_subscription s
 		WHERE subname = $1 AND subdbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())`, s.wanted.Name).
-		Scan(&found.enabled, &found.slot, &found.connection, &found.publications)
+		Scan(&found.enabled, &found.slot, &found.connection, &found.publications, &found.commit, &found.tables)
 	return found, err
 }
 
@@ -72,6 +82,8 @@ func (s *subscriber) keep(ctx context.Context) error {
 		return err
 	case s.wanted.Absent && missing:
 		return nil
+	case s.wanted.Absent && s.mayDrop != nil:
+		return s.mayDrop
 	case s.wanted.Absent:
 		return s.drop(ctx, found)
 	case s.major < leastSubscriptionMajor:
@@ -84,14 +96,20 @@ func (s *subscriber) keep(ctx context.Context) error {
 	return s.change(ctx, found)
 }
 
-// drop a subscription. That of a disabled one leaves the slot at the publisher alone: in a copy of a cluster it is the slot of that cluster.
+// drop a subscription. That of a disabled one leaves the slot at the publisher alone: in a copy of a cluster it is the slot of that cluster. Where
+// the slot is known to be ours, it goes as well, as another one of that name is to be created.
 func (s *subscriber) drop(ctx context.Context, found subscribed) error {
 	name := quote(s.wanted.Name)
 	statement := "DROP SUBSCRIPTION " + name
-	if !found.enabled {
-		statement = "BEGIN; ALTER SUBSCRIPTION " + name + " SET (slot_name = NONE); " + statement + "; COMMIT"
+	alone := "BEGIN; ALTER SUBSCRIPTION " + name + " SET (slot_name = NONE); " + statement + "; COMMIT"
+	marked := s.mark != nil && s.mark.Ours
+	if !found.enabled && !marked {
+		statement = alone
 	}
 	_, err := s.conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+	if err != nil && !found.enabled && marked && strings.Contains(err.Error(), fmt.Sprintf("replication slot %q does not exist", found.slot)) {
+		_, err = s.conn.Exec(ctx, alone, pgx.QueryExecModeSimpleProtocol) // a person has dropped it there
+	}
 	if err != nil {
 		s.conn.Exec(ctx, "ROLLBACK") //nolint:errcheck // where no transaction is open, that is a warning
 	}
@@ -106,13 +124,23 @@ func (s *subscriber) create(ctx context.Context) error {
 	}
 	options := []string{
 		fmt.Sprintf("enabled = %t", !s.wanted.Disabled), fmt.Sprintf("copy_data = %t", !s.wanted.NoCopy), "slot_name = " + quote(s.slot()),
+		"synchronous_commit = " + leastCommit,
 	}
 	if s.wanted.Failover {
 		options = append(options, "failover = true")
 	}
-	return s.unseen(ctx, "SET ROLE "+quote(owner), fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION %s WITH (%s)",
+	err = s.unseen(ctx, "SET ROLE "+quote(owner), fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION %s PUBLICATION %s WITH (%s)",
 		quote(s.wanted.Name), postgres.QuoteLiteral(s.connection()), s.publications(), strings.Join(options, ", ")))
+	if err != nil && strings.Contains(err.Error(), fmt.Sprintf("replication slot %q already exists", s.slot())) {
+		err = fmt.Errorf("%w: the publisher has a slot %s already: if no other server uses it, drop it there with SELECT pg_drop_replication_slot('%[2]s'); otherwise set another slotName",
+			errRefused, s.slot())
+	}
+	return err
 }
+
+// leastCommit has a subscription confirm a change only when the replicas that commits wait for have it. By PostgreSQL's default, which is off, it
+// confirms what this server alone has. A failover would lose that, as the publisher doesn't send it again.
+const leastCommit = "on"
 
 // owner of a new subscription.
 func (s *subscriber) owner(ctx context.Context) (owner string, err error) {
@@ -151,20 +179,29 @@ func (s *subscriber) change(ctx context.Context, found subscribed) error {
 		}
 	}
 	var statements []string
+	if found.commit != leastCommit && found.commit != "remote_apply" {
+		statements = append(statements, alter+" SET (synchronous_commit = "+leastCommit+")")
+	}
+	enable := !found.enabled && !s.wanted.Disabled
+	var skips error
+	if enable {
+		skips = s.skips(found)
+	}
 	switch {
 	case found.enabled && s.wanted.Disabled:
-		statements = []string{alter + " DISABLE"}
-	case !found.enabled && !s.wanted.Disabled && found.slot == "":
-		statements = []string{alter + " SET (slot_name = " + quote(s.slot()) + ")", alter + " ENABLE"}
-	case !found.enabled && !s.wanted.Disabled:
-		statements = []string{alter + " ENABLE"}
+		statements = append(statements, alter+" DISABLE")
+	case !enable || skips != nil:
+	case found.slot == "":
+		statements = append(statements, alter+" SET (slot_name = "+quote(s.slot())+")", alter+" ENABLE")
+	default:
+		statements = append(statements, alter+" ENABLE")
 	}
 	for _, statement := range statements {
 		if _, err := s.conn.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	return nil
+	return skips
 }
 
 // unseen runs statements that have the password.

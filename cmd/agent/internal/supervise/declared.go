@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -52,6 +53,7 @@ func (s *primaryServices) keepDeclared(ctx context.Context) bool {
 	problems, err := roles.Declare(ctx, s.server, roles.Desired{
 		Declared: *in.config.Declared, Source: source, Major: s.copy.generation.MajorVersion,
 		Database: in.config.Database, Owner: in.config.Owner, Passwords: in.declared,
+		Told: logicalslot.ToldBy(in.config),
 	})
 	if err != nil {
 		if ctx.Err() == nil {

@@ -2,10 +2,12 @@ package supervise
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
+	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -34,10 +36,14 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 	if config.DataGeneration != s.copy.generation.DataGeneration() {
 		return
 	}
+	if told := logicalslot.ToldBy(config); !reflect.DeepEqual(keeper.Told, told) && s.resumeLogical(ctx) { // again, where it could not be noted before
+		keeper.Told = told
+	}
 	if len(config.ReplicationSlots) == 0 {
 		s.set(func(status *agentapi.Status) { status.Slots = nil })
 		return
 	}
+	keeper.MayDrop = roles.Source{ClusterUID: config.ClusterUID, Generation: config.SpecGeneration}.MayDrop
 	limited, cancel := context.WithTimeout(ctx, declaredSlotsTime)
 	defer cancel()
 	found, err := keeper.Keep(limited, config.ReplicationSlots)
@@ -56,4 +62,23 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 			s.Log.Info("declared replication slot", "slot", slot.Name, "state", slot.State, "message", slot.Message)
 		}
 	}
+}
+
+// resumeLogical notes which adoption the data runs under. Of data that was brought back by an undo or a rollback, no subscription continues, and
+// declared slots are lost.
+func (s *primaryServices) resumeLogical(ctx context.Context) (noted bool) {
+	config := s.latest.config()
+	if config.DataGeneration != s.copy.generation.DataGeneration() {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, rolesTime)
+	defer cancel()
+	disabled, err := logicalslot.Resume(limited, s.server, logicalslot.ToldBy(config))
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("which adoption the data runs under can't be noted yet", "error", err)
+	}
+	if len(disabled) > 0 {
+		s.Log.Warn("subscriptions are disabled, because an undo or a rollback brought the data back, and their slots at the publishers may have moved on", "subscriptions", disabled)
+	}
+	return err == nil
 }

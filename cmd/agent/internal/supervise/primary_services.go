@@ -38,6 +38,7 @@ func (s *primaryServices) run(ctx context.Context) {
 		s.replicas.run(ctx)
 	}()
 	defer func() { <-led }()
+	s.resumeLogical(ctx) // before clients are told to come, and before what is declared is kept
 	pause := time.Second
 	again := s.keepRoles(ctx)
 	told := s.announce(ctx) // whatever became of the roles: sessions are taken

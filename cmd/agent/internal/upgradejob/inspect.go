@@ -66,8 +66,9 @@ var inspections = []inspection{
 		check: "Subscriptions", severity: severityWarning, applies: func(from, _ int) bool { return from < 17 },
 		query: `SELECT s.subname::text FROM pg_catalog.pg_subscription s
 			JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database() ORDER BY 1`,
-		message: "The subscription %s is disabled by the upgrade, and forgets which tables it has copied: run ALTER SUBSCRIPTION ... ENABLE after it, " +
-			"then ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false).",
+		message: "The subscription %s is disabled by the upgrade, and forgets which tables it has copied. Once enabled, it skips their changes silently until it is refreshed. " +
+			"So either let nothing write to the published tables at the publisher from before the upgrade until you have run ALTER SUBSCRIPTION ... ENABLE and then " +
+			"ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false); or drop it, empty its tables, and create it again.",
 	}, {
 		check: "InPlaceTablespace", severity: severityError, cluster: true, applies: func(_, to int) bool { return to < 19 },
 		query: `SELECT spcname::text FROM pg_catalog.pg_tablespace

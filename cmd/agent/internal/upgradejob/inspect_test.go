@@ -49,7 +49,7 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 			"AlterSystem":          "Error: ALTER SYSTEM has set work_mem, and",
 		}
 		if pg.Major < 17 {
-			want["Subscriptions"] = "Warning: The subscription news is disabled by the upgrade"
+			want["Subscriptions"] = "Once enabled, it skips their changes silently until it is refreshed. So either let nothing write to the published tables"
 			want["LogicalSlots"] = "Error: The logical replication slot changes is lost with the upgrade"
 		}
 		for check, text := range want {

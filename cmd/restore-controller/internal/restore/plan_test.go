@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,8 +228,30 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
 		t.Error("subscriptions that shall continue are disabled")
 	}
+	slots := []v1alpha1.ReplicationSlot{{Name: "cdc"}, {Name: "old", Ensure: v1alpha1.Absent}}
+	o.source = &v1alpha1.PostgresCluster{Spec: v1alpha1.PostgresClusterSpec{ReplicationSlots: slots}}
+	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); !slices.Equal(spec.LostSlots, []string{"cdc"}) {
+		t.Errorf("of the slots %v are lost in a copy", spec.LostSlots)
+	}
 	o.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
-	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
-		t.Error("those of the cluster itself are disabled")
+	o.source, o.cluster.Spec.ReplicationSlots = nil, slots
+	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); !spec.DisableSubscriptions || !slices.Equal(spec.LostSlots, []string{"cdc"}) {
+		t.Errorf("in place, subscriptions that are behind their slots are disabled: %t, and of the slots %v are lost", spec.DisableSubscriptions, spec.LostSlots)
+	}
+}
+
+// TestNobodyIsToldToEnableASubscriptionThatIsBehindItsSlot: PostgreSQL would skip silently what the slot has passed.
+func TestNobodyIsToldToEnableASubscriptionThatIsBehindItsSlot(t *testing.T) {
+	restore := &v1alpha1.Restore{Spec: v1alpha1.RestoreSpec{Destination: v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}}}
+	if got := unsubscribed(restore); got != "" {
+		t.Error(got)
+	}
+	restore.Status.DisabledSubscriptions = []string{"app.orders", "app.news"}
+	if got := unsubscribed(restore); !strings.Contains(got, "app.orders, app.news are disabled, because their slots at the publishers have passed the restored data") || strings.Contains(got, "ENABLE") {
+		t.Error(got)
+	}
+	restore.Spec.Destination = v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "copy"}}
+	if got := unsubscribed(restore); !strings.Contains(got, "belong to the cluster that was backed up") || !strings.Contains(got, "ENABLE would silently skip what their slots have passed") {
+		t.Error(got)
 	}
 }

@@ -72,7 +72,7 @@ func summary(restore *v1alpha1.Restore) string {
 	if taken := status.Reached.TakenBytes; taken > 0 {
 		text += fmt.Sprintf(" %d of %d MiB were taken from the previous data.", taken>>20, status.Plan.WriteBytes>>20)
 	}
-	text += damaged(status.Plan) + unarchived(restore) + unsubscribed(status.DisabledSubscriptions) + notTaken(status.Plan) + unset(status.DroppedSettings)
+	text += damaged(status.Plan) + unarchived(restore) + unsubscribed(restore) + notTaken(status.Plan) + unset(status.DroppedSettings)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += " It was confirmed: " + decided.Why + "."
 	}
@@ -80,13 +80,17 @@ func summary(restore *v1alpha1.Restore) string {
 }
 
 // unsubscribed says which subscriptions don't continue, where there are any.
-func unsubscribed(names []string) string {
-	if len(names) == 0 {
+func unsubscribed(restore *v1alpha1.Restore) string {
+	names := strings.Join(restore.Status.DisabledSubscriptions, ", ")
+	switch {
+	case names == "":
 		return ""
+	case restore.Spec.Destination.InPlace != nil:
+		return fmt.Sprintf(" The subscriptions %s are disabled, because their slots at the publishers have passed the restored data: if they were enabled, PostgreSQL would silently skip "+
+			"what came between. Drop each of them, empty its tables, and create it again, so that it copies them. For one that spec.databases declares, set ensure: Absent, and then Present.", names)
 	}
-	return fmt.Sprintf(" The subscriptions %s are disabled, as the changes they bring are for the cluster that was backed up. "+
-		"If that no longer exists, start each with ALTER SUBSCRIPTION ... ENABLE; if it does, drop them after ALTER SUBSCRIPTION ... SET (slot_name = NONE).",
-		strings.Join(names, ", "))
+	return fmt.Sprintf(" The subscriptions %s are disabled, because their slots at the publishers belong to the cluster that was backed up. If that still exists, drop them here after "+
+		"ALTER SUBSCRIPTION ... SET (slot_name = NONE). Otherwise, create them again with empty tables: ALTER SUBSCRIPTION ... ENABLE would silently skip what their slots have passed.", names)
 }
 
 // unset says which settings of ALTER SYSTEM are removed, where there are any.

@@ -136,9 +136,8 @@ func (r *Reconciler) job(o *observed) workload.Job {
 		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit, InPlace: o.inPlace(),
 		PreloadLibraries: string(o.cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
-	if into := o.restore.Spec.Destination.NewCluster; into != nil {
-		spec.DisableSubscriptions = into.Subscriptions != v1alpha1.SubscriptionsEnabled
-	}
+	into := o.restore.Spec.Destination.NewCluster
+	spec.DisableSubscriptions, spec.LostSlots = into == nil || into.Subscriptions != v1alpha1.SubscriptionsEnabled, o.lostSlots()
 	if o.discarding() && o.restore.Status.SafetyBackup != "" {
 		spec.DiscardPrevious = o.restore.Status.Previous.DataGeneration
 		spec.PreviousArchive = o.previousArchive()
@@ -158,6 +157,24 @@ func (r *Reconciler) job(o *observed) workload.Job {
 		S3Secret:   location.SecretName(o.repository),
 		KeysSecret: location.KeysSecretName(o.repository), Resources: resourcesOf(o.cluster),
 	}
+}
+
+// lostSlots are the declared slots that clients may have read from after the point that is restored, of the cluster whose data it is. The data may be
+// from before they were declared, and know of none.
+func (o *observed) lostSlots() (names []string) {
+	cluster := o.source
+	if o.inPlace() {
+		cluster = o.cluster
+	}
+	if cluster == nil {
+		return nil
+	}
+	for i := range cluster.Spec.ReplicationSlots {
+		if slot := &cluster.Spec.ReplicationSlots[i]; slot.Ensure != v1alpha1.Absent {
+			names = append(names, slot.Name)
+		}
+	}
+	return names
 }
 
 // resourcesOf are the cluster's: the Job runs in its place.
