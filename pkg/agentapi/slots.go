@@ -59,7 +59,7 @@ const (
 	SlotReady SlotState = "Ready"
 	// SlotCreating: it can't be created yet.
 	SlotCreating SlotState = "Creating"
-	// SlotLost: it was there, and what its client has not read is lost. It isn't created again by itself.
+	// SlotLost: it was there, and what its client has not read is lost; or its client may be ahead of the data. It isn't created again by itself.
 	SlotLost SlotState = "Lost"
 	// SlotConflict: it differs from what is declared, or isn't ours to drop.
 	SlotConflict SlotState = "Conflict"
