@@ -251,6 +251,11 @@ type InstanceStatus struct {
 	// Storage says how large and how full its volume is.
 	// +optional
 	Storage *InstanceStorage `json:"storage,omitempty"`
+	// Copies of the same data on its volume, where there are several, by their folders below generations: clones have replaced all but the one in use.
+	// A single one is listed while a clone replaces it. See spec.repair.keepReplacedCopies.
+	// +optional
+	// +listType=atomic
+	Copies []string `json:"copies,omitempty"`
 	// Role is primary or replica.
 	// +optional
 	Role InstanceRole `json:"role,omitempty"`

@@ -2515,6 +2515,11 @@ func (in *InstanceStatus) DeepCopyInto(out *InstanceStatus) {
 		*out = new(InstanceStorage)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Copies != nil {
+		in, out := &in.Copies, &out.Copies
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Rejoin != nil {
 		in, out := &in.Rejoin, &out.Rejoin
 		*out = new(RejoinStatus)

@@ -63,8 +63,10 @@ func (f *follower) checkClosedTo(ctx context.Context, conn *pgx.Conn, database s
 	if len(roles) > 0 {
 		f.problem("Database %s: these roles can still connect to it on the source: %s. Run there: REVOKE CONNECT ON DATABASE … FROM PUBLIC, and from them.", database, some(roles))
 	}
-	users, err := texts(ctx, conn, `SELECT usename || ' (' || count(*) || ')' FROM pg_catalog.pg_stat_activity WHERE datname = $1 AND usename IS NOT NULL AND pid <> pg_catalog.pg_backend_pid()
-		AND NOT (usename = current_user AND (application_name = '`+applicationName+`' OR application_name ~ '^`+agentapi.OnlineImportPrefix+`'))
+	if err := f.checkOwnRole(ctx, conn, database); err != nil {
+		return err
+	}
+	users, err := texts(ctx, conn, `SELECT usename || ' (' || count(*) || ')' FROM pg_catalog.pg_stat_activity WHERE datname = $1 AND usename <> current_user
 		AND pid NOT IN (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE active_pid IS NOT NULL) GROUP BY usename ORDER BY 1`, database)
 	if err != nil {
 		return err

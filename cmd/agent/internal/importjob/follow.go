@@ -1,6 +1,7 @@
 package importjob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,8 @@ type follower struct {
 	looks  int
 	// differences of tables, as the last comparison has found them.
 	differences []string
+	// shared is when others had a session last as the role that we log in as; zero: they had none during a cutover.
+	shared time.Time
 	// resumed: the volume has all that the source was told is durable, and the subscriptions run.
 	resumed bool
 	log     int64 // how long the server's log was before subscriptions had the connection of this pod
@@ -106,10 +109,6 @@ func (f *follower) name(database string) string { return f.Task.Online.Name(data
 
 // untilCutover returns when nothing is missing and a person wants the cutover.
 func (f *follower) untilCutover(ctx context.Context) error {
-	pause := f.Pause
-	if pause == 0 {
-		pause = usualPause
-	}
 	for {
 		done, err := f.pass(ctx, f.wanted.Cutover)
 		if err != nil {
@@ -128,10 +127,13 @@ func (f *follower) untilCutover(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(f.pause()):
 		}
 	}
 }
+
+// pause between two looks.
+func (f *follower) pause() time.Duration { return cmp.Or(f.Pause, usualPause) }
 
 // report says how it follows, and learns what is wanted. Without an answer nobody wants the cutover, as it may have been taken back, and the
 // limit is the last one that was heard of.

@@ -63,8 +63,9 @@ type Database struct {
 	Subscriptions, Publications []string
 	LargeObjectBytes            int64
 	LargeObjects                int64
-	MayCreate                   bool  // a publication
-	HiddenLargeObjects          int64 // that we can't read
+	MayCreate                   bool     // a publication
+	Sharing                     []string // others who have sessions as the role that we log in as
+	HiddenLargeObjects          int64    // that we can't read
 	UserMappings                int64
 	// all are the tables before those were taken out that stay behind, and schemas those that there are.
 	all     []Table

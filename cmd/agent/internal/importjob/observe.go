@@ -39,7 +39,12 @@ func (s *source) inventory(ctx context.Context, wanted []agentapi.ImportDatabase
 		if !inv.Databases[i].Connectable {
 			continue // which the preflight refuses
 		}
-		err := s.with(ctx, inv.Databases[i].Name, func(conn *pgx.Conn) error { return inv.Databases[i].read(ctx, conn) })
+		err := s.with(ctx, inv.Databases[i].Name, func(conn *pgx.Conn) (err error) {
+			if inv.Databases[i].Sharing, err = sharing(ctx, conn, inv.Databases[i].Name); err != nil {
+				return err
+			}
+			return inv.Databases[i].read(ctx, conn)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("look at database %s of the source: %w", inv.Databases[i].Name, local.Plain(err))
 		}

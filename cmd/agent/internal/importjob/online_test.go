@@ -60,6 +60,32 @@ func TestWhatCanNotFollowIsNamedBeforeAnythingBegins(t *testing.T) {
 	}
 }
 
+// The role of the import has to be able to connect until the end, so that whoever else logs in as it can write to the source after the cutover.
+func TestAnOnlineImportNeedsARoleThatNobodyElseUses(t *testing.T) {
+	for says, edit := range map[string]func(*agentapi.ImportJob, *Inventory){
+		"": func(*agentapi.ImportJob, *Inventory) {},
+		"The import logs in to the source as clerk, like the application (spec.bootstrap.import.owner), so that the cutover can't keep the application out: create a role": func(task *agentapi.ImportJob, inv *Inventory) {
+			task.Source.User = "clerk"
+			inv.Databases[0].Sharing = []string{"app (4)"}
+		},
+		"Others have sessions on the source as reader, the role of the import, which the cutover can't keep out (shop: app (4), psql (1)): create a role": func(_ *agentapi.ImportJob, inv *Inventory) {
+			inv.Databases[0].Sharing = []string{"app (4)", "psql (1)"}
+		},
+	} {
+		_, task, here := fine()
+		inv := fineOnline()
+		task.Source.User = "reader"
+		edit(&task, inv)
+		if v := judge(inv, task, here); len(v.Refusals) > 0 {
+			t.Errorf("without online: %q", v.Refusals)
+		}
+		task.Online = &agentapi.OnlineImport{Cluster: "uid"}
+		if got := strings.Join(judge(inv, task, here).Refusals, "\n"); !strings.HasPrefix(got, says) || (got == "") != (says == "") {
+			t.Errorf("got %q, want %q", got, says)
+		}
+	}
+}
+
 func TestTablesWhoseRowsStayBehindNeedNoKey(t *testing.T) {
 	_, task, here := fine()
 	task.Online = &agentapi.OnlineImport{Cluster: "uid"}

@@ -62,6 +62,7 @@ func judge(inv *Inventory, task agentapi.ImportJob, t target) verdict {
 	v.judgeSpace(inv, t)
 	if task.Online != nil {
 		v.judgeOnline(inv)
+		v.judgeOwnRole(inv, task)
 	}
 	return v
 }

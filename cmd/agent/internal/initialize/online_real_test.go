@@ -304,6 +304,39 @@ PREPARE TRANSACTION 'open'`)
 	}
 }
 
+// Nothing but the role itself keeps out who logs in as the import does: what is written after the cutover would stay on the source.
+func TestACutoverWaitsForOthersWhoLogInAsTheImportDoes(t *testing.T) {
+	f := newOnline(t)
+	other := f.session(t, "reader", "shop")
+	if err := f.run(t.Context(), generation.Volume(t.TempDir())); err == nil || !strings.Contains(err.Error(), "Others have sessions on the source as reader, the role of the import") {
+		t.Fatal(err)
+	}
+	_ = other.Close(t.Context())
+	f.on(t, "postgres", "postgres", `REVOKE CONNECT ON DATABASE shop FROM PUBLIC, clerk;
+REVOKE CONNECT ON DATABASE "odd = 'db" FROM PUBLIC, clerk`)
+	came, goes, waited := false, false, 0
+	f.follows = func(now importjob.Following) bool {
+		said := strings.Join(now.Problems, "\n")
+		switch {
+		case now.State != importjob.StateFollowing && now.State != importjob.StateCuttingOver:
+		case !came:
+			came, other = true, f.session(t, "reader", "shop")
+		case strings.Contains(said, "Database shop: others have sessions on the source as reader, the role of the import"):
+			goes = true
+			_ = other.Close(t.Context())
+		case strings.Contains(said, "Others had sessions on the source as reader, the role of the import, until"):
+			waited++
+		}
+		return true
+	}
+	if err := f.run(t.Context(), generation.Volume(t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+	if !goes || waited < 2 {
+		t.Errorf("it found the session: %v; it waited %d times", goes, waited)
+	}
+}
+
 func TestChangesOfTablesOnTheSourceAreNamed(t *testing.T) {
 	subset.OnlyInFull(t)
 	f := newOnline(t)

@@ -34,7 +34,7 @@ type Replication struct {
 	Image Image
 	// FromArchive: a replica reads archived WAL, as its upstream has no more what it needs.
 	FromArchive bool
-	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.
+	// ReadOnly lets clients only read unless they ask otherwise, and subscriptions apply nothing, as the volume is full.
 	ReadOnly bool
 	// Closed keeps clients out, as they could read what a failover would undo.
 	Closed bool
@@ -53,6 +53,11 @@ type Upstream struct {
 	// Port is 0 where all instances have the same.
 	Port int
 }
+
+// longestRetry is almost the longest that PostgreSQL takes for wal_retrieve_retry_interval. So long after its start, the worker of a subscription
+// that has ended is not started again: it writes whatever default_transaction_read_only says. A replica waits no longer than usual before it connects
+// again, as it has an upstream; one that has none yet looks at once when it is given one.
+const longestRetry = "24d"
 
 // parameters are what the replication settings change. They are not on the command line, where no reload could change them; so
 // before version 17 a superuser's ALTER SYSTEM comes before them until the next start: see DropOverrides.
@@ -77,6 +82,9 @@ func (s Replication) parameters(paths Paths, major int, asked map[string]string)
 	}
 	if s.ReadOnly {
 		params["default_transaction_read_only"] = "on"
+	}
+	if s.ReadOnly && s.Upstream == nil {
+		params["wal_retrieve_retry_interval"] = longestRetry
 	}
 	return postgres.ParameterList(params)
 }

@@ -113,6 +113,20 @@ func TestClientsOfAFullVolumeMayOnlyRead(t *testing.T) {
 	}
 }
 
+// The parameter is that of the workers of subscriptions, and of a replica that has lost its primary.
+func TestOnlySubscriptionsOfAFullVolumeWaitAndNoReplica(t *testing.T) {
+	const name = "wal_retrieve_retry_interval"
+	upstream := &Upstream{Pod: "shop-1", Host: "shop-1.shop-pods", Address: "10.0.0.2"}
+	for _, config := range []agentapi.Config{{Instances: 1}, {Instances: 2}, {Instances: 2, Parameters: map[string]string{name: "2s"}}} {
+		usual := line(t, render(t, config, Replication{}), name)
+		for want, replication := range map[string]Replication{"'24d'": {ReadOnly: true}, usual: {ReadOnly: true, Upstream: upstream}} {
+			if got := line(t, render(t, config, replication), name); got != want {
+				t.Errorf("%+v: %s, want %s", replication, got, want)
+			}
+		}
+	}
+}
+
 func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 	for name, test := range map[string]struct {
 		instances int

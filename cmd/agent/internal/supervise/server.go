@@ -117,7 +117,8 @@ func unled(s *server, err error) error {
 }
 
 // keepReadOnly has clients of a running server only read while the volume is full, and lets them write again once it isn't.
-// Sessions continue: what they begin from now on is read-only, unless they say otherwise, as who makes room has to.
+// Sessions continue: what they begin from now on is read-only, unless they say otherwise, as who makes room has to. Subscriptions don't ask whether
+// they may write; see holdSubscriptions.
 func (s *server) keepReadOnly() {
 	full := s.disk.full()
 	if s.conf.replication.ReadOnly == full {

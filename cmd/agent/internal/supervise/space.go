@@ -18,7 +18,7 @@ import (
 
 const (
 	spaceTick     = time.Second
-	takersPause   = 5 * time.Second // between two looks at what takes the space
+	takersPause   = 5 * time.Second // between two looks at what takes the space, and at the copies on the volume
 	spaceQuestion = `SELECT slot_name::text, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
 		ELSE pg_current_wal_lsn() END, restart_lsn)::int8 FROM pg_replication_slots WHERE restart_lsn IS NOT NULL ORDER BY restart_lsn LIMIT 1`
 )
@@ -52,6 +52,7 @@ func (d *diskSpace) volume() space.Volume { return space.Volume(d.Volume) }
 func (d *diskSpace) watch(ctx context.Context) {
 	tick := time.NewTicker(spaceTick)
 	defer tick.Stop()
+	go holdSubscriptions(ctx, d)
 	o := &occupancy{diskSpace: d}
 	for {
 		o.look(ctx)
@@ -73,6 +74,7 @@ func (o *occupancy) look(ctx context.Context) {
 	state := usage.Next(before)
 	o.state.Store(int32(state))
 	if state != before || time.Since(o.looked) >= takersPause {
+		o.tellCopies() // a clone leaves one, and it is removed later
 		o.lookForTakers(ctx, state)
 		o.filling.Add(usage, o.looked)
 	}

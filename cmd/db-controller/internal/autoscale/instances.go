@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -247,6 +248,9 @@ func againstRemoval(o *observed.Cluster, ordinal int) string {
 		return fmt.Sprintf("%s is the primary, and would be the next to be removed, for which it has to hand over.%s", name, restartwindow.Wait(o))
 	case o.Primary() == ordinal:
 		streaming-- // who takes over
+	}
+	if why := storage.KeepsCopies(o, name); why != "" {
+		return fmt.Sprintf("%s is not removed. %s", name, why)
 	}
 	if streaming < least {
 		return fmt.Sprintf("Without %s, too few replicas would stream.", name)

@@ -66,6 +66,10 @@ func TestInstancesAreAddedAndRemovedOneAtATime(t *testing.T) {
 			o.Cluster.Spec.MaintenanceWindow = daily(o.Now)
 			o.Agents["shop-1"].Replication.Streaming = false
 		}, 3, "Without shop-2, too few replicas would stream."},
+		"one with data that a clone has replaced": {1, func(o *observed.Cluster) {
+			o.Cluster.Spec.Repair = &v1alpha1.Repair{KeepReplacedCopies: true}
+			o.Agents["shop-2"].Copies = []agentapi.Copy{{ID: "g1", Of: "g1"}, {ID: "g1.c1", Of: "g1"}}
+		}, 3, "shop-2 is not removed. spec.repair.keepReplacedCopies keeps the data on the volume of shop-2 that a clone replaces (g1, g1.c1)."},
 		"none that streams is left": {1, func(o *observed.Cluster) { o.Agents["shop-1"].Replication.Streaming = false }, 3, "Without shop-2, too few replicas would stream."},
 		"hibernated":                {3, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, 3, "hibernated"},
 		"during an Upgrade":         {1, func(o *observed.Cluster) { o.Operation = "Upgrade to-18" }, 3, "Upgrade to-18 has not ended."},

@@ -42,7 +42,9 @@ func reportInstances(o *observed.Cluster) {
 }
 
 func instanceOf(o *observed.Cluster, ordinal int, known []v1alpha1.InstanceStatus) v1alpha1.InstanceStatus {
-	instance := v1alpha1.InstanceStatus{Name: o.Names.Instance(ordinal), Volume: o.Names.Volume(ordinal), Storage: storage.InstanceStorage(o, ordinal, known)}
+	instance := v1alpha1.InstanceStatus{
+		Name: o.Names.Instance(ordinal), Volume: o.Names.Volume(ordinal), Storage: storage.InstanceStorage(o, ordinal, known), Copies: storage.Copies(o, o.Names.Instance(ordinal)),
+	}
 	if claim := o.Claim(ordinal); claim != nil {
 		instance.VolumeUID = claim.UID
 	}
@@ -51,8 +53,9 @@ func instanceOf(o *observed.Cluster, ordinal int, known []v1alpha1.InstanceStatu
 		return instance
 	}
 	if before := knownInstance(known, pod); before != nil {
-		storage, volume := instance.Storage, instance.VolumeUID
-		instance, instance.Storage, instance.VolumeUID = *before, storage, volume
+		now := instance
+		instance = *before
+		instance.Storage, instance.VolumeUID, instance.Copies = now.Storage, now.VolumeUID, now.Copies
 	}
 	instance.PodUID, instance.Node, instance.Address = pod.UID, pod.Spec.NodeName, pod.Status.PodIP
 	instance.Ready = o.Serving(ordinal)

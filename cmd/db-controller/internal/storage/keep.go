@@ -13,11 +13,16 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// whyKept says why the volume of an instance is left behind; nil: it is deleted. Where a final backup is wanted, nothing that it may lack is
-// deleted, whatever deletionPolicy says of volumes. A final backup may be wanted and never taken, as of a cluster whose last primary has lost its
-// volume: then those of the other instances may be all that is left.
+// whyKept says why the volume of an instance is left behind; nil: it is deleted.
 func whyKept(o *observed.Cluster, instance string) *volume.Why {
 	wanted := finalbackup.Wanted(o.Cluster)
+	return withCopies(o, instance, whyLeft(o, instance, wanted), wanted)
+}
+
+// whyLeft says why what the cluster runs on, or may have to run on again, is left behind; nil: it needn't be. Where a final backup is wanted, nothing
+// that it may lack is deleted, whatever deletionPolicy says of volumes. A final backup may be wanted and never taken, as of a cluster whose last primary
+// has lost its volume: then those of the other instances may be all that is left.
+func whyLeft(o *observed.Cluster, instance string, wanted bool) *volume.Why {
 	if o.Deleting() && wanted {
 		if why := onlyCopy(o, instance); why != nil {
 			return why

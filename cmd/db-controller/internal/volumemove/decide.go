@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -122,6 +123,9 @@ func waits(o *observed.Cluster, next int) string {
 	if whose := o.PreviousOn[o.Names.Instance(next)]; whose != "" {
 		return fmt.Sprintf("The previous data of %s is on the volume of %s, and would be deleted with it. When you don't need it any more, delete %[1]s.", whose, o.Names.Instance(next))
 	}
+	if why := storage.KeepsCopies(o, o.Names.Instance(next)); why != "" {
+		return why
+	}
 	if next != o.Primary() {
 		return tooFew(o, next)
 	}
@@ -217,6 +221,8 @@ func returns(o *observed.Cluster, ordinal int) string {
 		return fmt.Sprintf("spec.repair pauses clones, so %s stays on its volume for now.", name)
 	case o.PreviousOn[name] != "":
 		return fmt.Sprintf("The previous data of %s is on the volume of %s, so it stays there.", o.PreviousOn[name], name)
+	case storage.KeepsCopies(o, name) != "":
+		return fmt.Sprintf("%s stays on its volume. %s", name, storage.KeepsCopies(o, name))
 	}
 	if why := tooFew(o, ordinal); why != "" {
 		return fmt.Sprintf("%s stays on its volume for now. %s", name, why)

@@ -48,9 +48,10 @@ func TestAVolumeGoesOnlyWhileNobodyCountsOnIt(t *testing.T) {
 			o.Pod(2).Status.Conditions[0].Status = corev1.ConditionTrue
 			o.Agents["shop-2"].State = agentapi.StateRunning
 		}, staysOn: "became the primary"},
-		"the other replica is lost":    {change: func(o *observed.Cluster) { o.Agents["shop-1"].Replication = nil }, staysOn: "no replica streams"},
-		"it is no longer approved":     {change: func(o *observed.Cluster) { o.Cluster.Spec.Storage.Move = nil }, staysOn: "no longer approves"},
-		"the cluster is being deleted": {change: func(o *observed.Cluster) { o.Cluster.DeletionTimestamp = &metav1.Time{Time: observedtest.Noon} }, staysOn: "no longer approves"},
+		"the other replica is lost":     {change: func(o *observed.Cluster) { o.Agents["shop-1"].Replication = nil }, staysOn: "no replica streams"},
+		"a clone has replaced its data": {change: observedtest.All(keepsCopies, twoCopies("shop-2"), observedtest.Tell), staysOn: "shop-2 stays on its volume. spec.repair.keepReplacedCopies keeps the data"},
+		"it is no longer approved":      {change: func(o *observed.Cluster) { o.Cluster.Spec.Storage.Move = nil }, staysOn: "no longer approves"},
+		"the cluster is being deleted":  {change: func(o *observed.Cluster) { o.Cluster.DeletionTimestamp = &metav1.Time{Time: observedtest.Noon} }, staysOn: "no longer approves"},
 	} {
 		o := asked(observedtest.All(approve, out("shop-2"), observedtest.OrNothing(c.change)))
 		claim, pod := o.Claim(2), o.Pod(2)

@@ -248,8 +248,12 @@ func TestWhatAMoveWaitsFor(t *testing.T) {
 		"previous data that could not be brought back": {func(o *observed.Cluster) { o.PreviousOn = map[string]string{"shop-2": "Restore back"} },
 			"The previous data of Restore back is on the volume of shop-2, and would be deleted with it."},
 		"previous data on another volume": {func(o *observed.Cluster) { o.PreviousOn = map[string]string{"shop-1": "Restore back"} }, ""},
-		"a volume lock":                   {func(o *observed.Cluster) { observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockGranted, "shop-0") }, "Upgrade up"},
-		"a backup":                        {func(o *observed.Cluster) { o.BackingUp = "nightly-x" }, "Pod nightly-x takes a backup."},
+		"data that a clone has replaced": {observedtest.All(keepsCopies, twoCopies("shop-2")),
+			"spec.repair.keepReplacedCopies keeps the data on the volume of shop-2 that a clone replaces (g1, g1.c1). When you don't need it any more, set keepReplacedCopies: false."},
+		"such data on another volume":         {observedtest.All(keepsCopies, twoCopies("shop-1")), ""},
+		"such data that nobody wants to keep": {twoCopies("shop-2"), ""},
+		"a volume lock":                       {func(o *observed.Cluster) { observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockGranted, "shop-0") }, "Upgrade up"},
+		"a backup":                            {func(o *observed.Cluster) { o.BackingUp = "nightly-x" }, "Pod nightly-x takes a backup."},
 		"a drill": {func(o *observed.Cluster) {
 			o.FailoverDrill = &v1alpha1.FailoverDrill{ObjectMeta: metav1.ObjectMeta{Name: "d"}}
 		}, "FailoverDrill d"},
@@ -278,6 +282,16 @@ func TestWhatAMoveWaitsFor(t *testing.T) {
 		if began != (c.says == "") || !began && !strings.Contains(message(o), c.says) {
 			t.Errorf("%s: begun %v: %s", name, began, message(o))
 		}
+	}
+}
+
+func keepsCopies(o *observed.Cluster) {
+	o.Cluster.Spec.Repair = &v1alpha1.Repair{KeepReplacedCopies: true}
+}
+
+func twoCopies(instance string) func(*observed.Cluster) {
+	return func(o *observed.Cluster) {
+		o.Agents[instance].Copies = []agentapi.Copy{{ID: "g1", Of: "g1"}, {ID: "g1.c1", Of: "g1"}}
 	}
 }
 
