@@ -15,17 +15,21 @@ import (
 // server was killed before the session of the pulse ends. Any goroutine may use it.
 type crashes struct {
 	to   *os.File
-	seen chan struct{} // has room for one
+	seen chan bool // whether there were several at once
+	last time.Time
 }
 
-func newCrashes(to *os.File) *crashes { return &crashes{to: to, seen: make(chan struct{}, 1)} }
+func newCrashes(to *os.File) *crashes { return &crashes{to: to, seen: make(chan bool, 4)} }
 
 var crashed = []byte("server conn crashed?")
 
 func (c *crashes) Write(lines []byte) (int, error) {
-	if bytes.Contains(lines, crashed) {
+	if count := bytes.Count(lines, crashed); count > 0 {
+		now := time.Now()
+		several := count > 1 || now.Sub(c.last) < atOnce
+		c.last = now
 		select {
-		case c.seen <- struct{}{}:
+		case c.seen <- several:
 		default:
 		}
 	}
@@ -36,18 +40,21 @@ const (
 	// crashTime is how long a server that has dropped a connection is watched more closely, and crashPoll how often. A single process that was killed
 	// or terminated is no reason to have clients wait.
 	crashTime, crashPoll = 200 * time.Millisecond, 5 * time.Millisecond
+	// atOnce is how close several connections end that have a common cause. It is taken for the end of the server, until that accepts a session.
+	atOnce = 20 * time.Millisecond
 )
 
-// tell tells when a server that has dropped a connection accepts no other one, until ctx ends.
+// tell tells when a server that has dropped a connection accepts no other one, or has dropped several, until ctx ends.
 func (c *crashes) tell(ctx context.Context, of *pulse, signs chan<- sign) {
 	for {
+		several := false
 		select {
-		case <-c.seen:
+		case several = <-c.seen:
 		case <-ctx.Done():
 			return
 		}
 		server, changed := of.next()
-		if server == (place{}) || !dies(ctx, server, changed) {
+		if server == (place{}) || !several && !c.dies(ctx, server, changed) {
 			continue
 		}
 		select {
@@ -55,11 +62,12 @@ func (c *crashes) tell(ctx context.Context, of *pulse, signs chan<- sign) {
 		case <-ctx.Done():
 			return
 		}
+		of.renew() // if it lives after all, it soon accepts a session
 	}
 }
 
-// dies says whether a server refuses connections within a moment.
-func dies(ctx context.Context, server place, changed <-chan struct{}) bool {
+// dies says whether a server refuses connections within a moment, or drops more of them.
+func (c *crashes) dies(ctx context.Context, server place, changed <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, crashTime)
 	defer cancel()
 	dialer := net.Dialer{}
@@ -73,6 +81,10 @@ func dies(ctx context.Context, server place, changed <-chan struct{}) bool {
 		}
 		select {
 		case <-time.After(crashPoll):
+		case several := <-c.seen:
+			if several {
+				return true
+			}
 		case <-changed:
 			return false
 		case <-ctx.Done():

@@ -69,6 +69,14 @@ func (p *pulse) watch(to place) {
 	}
 }
 
+// renew has the session at the server begin anew.
+func (p *pulse) renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
 func (p *pulse) next() (place, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

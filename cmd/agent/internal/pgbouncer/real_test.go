@@ -523,10 +523,40 @@ func TestClientsWaitAsSoonAsAServerRefusesThemThatHasDroppedAConnection(t *testi
 	if err := syscall.Kill(a.PID(), syscall.SIGKILL); err != nil { // the others end by themselves
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SELECT 1"); err == nil {
-		t.Error("the server is still there")
-	}
+	b.until("the connection ends", func() bool {
+		_, err := tx.Exec(t.Context(), "SELECT 1")
+		return err != nil
+	})
 	b.until("clients wait", func() bool { now, _, _ := b.pooler.waits(); return now == 1 })
+}
+
+func TestClientsGoOnAtOnceWhereTheirConnectionsWereTerminatedAndTheServerLives(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	b.lead(a, 1)
+	b.run(nil)
+	var open []pgx.Tx
+	for range 5 {
+		tx, err := b.connect().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, tx)
+	}
+	a.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'")
+	b.until("clients wait", func() bool { _, times, _ := b.pooler.waits(); return times > 0 })
+	begin := time.Now()
+	b.asked(b.connect())
+	if took := time.Since(begin); took > doubt/2 {
+		t.Errorf("a client waited for %v", took)
+	}
+	for _, tx := range open {
+		_ = tx.Rollback(t.Context())
+	}
 }
 
 func transaction(ctx context.Context, conn *pgx.Conn, client, n int) error {
