@@ -75,18 +75,18 @@ func readIfThere(v Volume, id string, err error) (Generation, error) {
 
 // leave notes that a copy has run, before another data generation takes its place. A clone that was made meanwhile may not have.
 func leave(v Volume, id, next string) error {
-	g, err := v.Read(id)
-	if err != nil { // it doesn't run, then
-		return nil
-	}
-	if other, err := v.Read(next); err != nil || other.DataGeneration() == g.DataGeneration() {
-		return err
-	}
-	latest, _, err := runs(v, g.DataGeneration())
+	other, err := v.Read(next)
 	if err != nil {
 		return err
 	}
-	return v.mark(id, ranFile, []byte(strconv.Itoa(latest+1)))
+	if g, err := v.Read(id); err == nil && g.DataGeneration() != other.DataGeneration() { // one that can't be read doesn't run
+		latest, _, err := runs(v, g.DataGeneration())
+		if err != nil {
+			return err
+		}
+		return v.mark(id, ranFile, []byte(strconv.Itoa(latest+1)))
+	}
+	return nil
 }
 
 // lastRun is the copy of a data generation that ran last before another one took its place; empty: none that is known of.

@@ -47,7 +47,7 @@ const (
 // tell tells when a server that has dropped a connection accepts no other one, or has dropped several, until ctx ends.
 func (c *crashes) tell(ctx context.Context, of *pulse, signs chan<- sign) {
 	for {
-		several := false
+		var several bool
 		select {
 		case several = <-c.seen:
 		case <-ctx.Done():
