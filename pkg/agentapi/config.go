@@ -17,6 +17,8 @@ type Config struct {
 	// SpecGeneration is metadata.generation of the PostgresCluster that the configuration was made from. It tells a later configuration from an earlier one,
 	// and doesn't count for Hash: few changes of spec change anything here.
 	SpecGeneration int64 `json:"specGeneration,omitempty"`
+	// SpecUID is that of the PostgresCluster whose SpecGeneration it is. One that took a database over counts anew, whereas ClusterUID stays.
+	SpecUID string `json:"specUID,omitempty"`
 	// DataGeneration to run; the agent points `current` at it before it starts PostgreSQL.
 	DataGeneration string `json:"dataGeneration"`
 	// Adoptions counts how many times the cluster was given other data to run. An agent whose volume was told of more refuses the
@@ -99,7 +101,7 @@ type Archive struct {
 
 // Hash identifies the configuration; the agent answers with the hash that it has applied.
 func (c Config) Hash() string {
-	c.SpecGeneration = 0
+	c.SpecGeneration, c.SpecUID = 0, ""
 	return hash(c)
 }
 

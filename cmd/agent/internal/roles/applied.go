@@ -16,6 +16,7 @@ const appliedSchema = "howdah_declared"
 
 // Source is the spec that something is declared by.
 type Source struct {
+	// ClusterUID is that of the PostgresCluster itself, and not of the one that it may have taken the database over from.
 	ClusterUID string
 	// Generation of the PostgresCluster; 0: it isn't known, as with a db-controller of an earlier version.
 	Generation int64

@@ -45,7 +45,7 @@ func (s *primaryServices) keepDeclared(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, declaredTime)
 	defer cancel()
-	source := roles.Source{ClusterUID: in.config.ClusterUID, Generation: in.config.SpecGeneration}
+	source := roles.Source{ClusterUID: in.config.SpecUID, Generation: in.config.SpecGeneration}
 	if in.config.Declared == nil {
 		s.set(func(status *agentapi.Status) { status.Declared = nil })
 		return roles.Undeclared(ctx, s.server, source) == nil

@@ -43,7 +43,7 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 		s.set(func(status *agentapi.Status) { status.Slots = nil })
 		return
 	}
-	keeper.MayDrop = roles.Source{ClusterUID: config.ClusterUID, Generation: config.SpecGeneration}.MayDrop
+	keeper.MayDrop = roles.Source{ClusterUID: config.SpecUID, Generation: config.SpecGeneration}.MayDrop
 	limited, cancel := context.WithTimeout(ctx, declaredSlotsTime)
 	defer cancel()
 	found, err := keeper.Keep(limited, config.ReplicationSlots)

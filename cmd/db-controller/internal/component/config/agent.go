@@ -21,7 +21,7 @@ import (
 func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Config) agentapi.Config {
 	database, owner := secret.Application(cluster)
 	config := agentapi.Config{
-		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.Identity()), SpecGeneration: cluster.Generation,
+		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.Identity()), SpecGeneration: cluster.Generation, SpecUID: string(cluster.UID),
 		DataGeneration: cluster.Status.DataGeneration, Adoptions: cluster.Status.Adoptions, MajorVersion: int(cluster.Status.MajorVersion),
 		Parameters: parameters(cluster), HBA: rules(cluster), Ident: ident(cluster), LDAPPassword: cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil,
 		Declared: declared(cluster), Failover: failover(cluster.Spec.Failover, cluster.Status.StorageMove.Leaving()), Repair: repair(cluster.Spec.Repair),
