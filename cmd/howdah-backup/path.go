@@ -24,6 +24,8 @@ type path struct {
 	// last is the segment that replay ends with, and until the end of it where that lies within the segment, if the end is one that was asked for.
 	last  string
 	until postgres.LSN
+	// least is the segment that replay to the end of the archive leads to at least, where no end was asked for.
+	least string
 }
 
 // find finds the backup and the path from it.
@@ -62,8 +64,12 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 	}
 	header, err := backup.ReadOutline(ctx, store, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID)
 	found := path{header: header, timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}
-	if found.stopAt.End() && !r.target.End() {
-		found.last, found.until = verdict.Candidate.Reach.Last().Name(), verdict.Bound
+	switch end := verdict.Candidate.Reach.Last(); {
+	case !found.stopAt.End(): // PostgreSQL itself complains if it doesn't get there
+	case r.target.End():
+		found.least = nameOf(end)
+	default:
+		found.last, found.until = end.Name(), verdict.Bound
 	}
 	return found, err
 }

@@ -197,6 +197,9 @@ func (r *restore) settings(found path, place connection.Place) (*autoconf.Settin
 	if found.last != "" {
 		command = append(command, "--last="+found.last)
 	}
+	if found.least != "" {
+		command = append(command, "--least="+found.least)
+	}
 	if found.until != 0 {
 		command = append(command, "--until="+found.until.String())
 	}

@@ -152,15 +152,19 @@ func (a *app) walGetCommand() *cobra.Command {
 	command.Flags().StringVar(&g.Spool, "spool", "", "folder for segments that are fetched ahead; if not set, none are")
 	command.Flags().IntVar(&g.Ahead, "ahead", 8, "how many segments to fetch ahead into the spool")
 	command.Flags().StringVar(&g.Last, "last", "", "last segment that recovery shall read; if not set, all there are")
+	command.Flags().StringVar(&g.Least, "least", "", "segment up to which the archive must not end; if not set, it may end anywhere")
 	command.Flags().StringVar(&until, "until", "", "LSN within --last where recovery shall end; if not set, at its end")
 	return command
 }
 
 // endOf checks where recovery shall end.
 func endOf(g *walget.Getter, until string) (err error) {
-	if g.Last != "" {
-		if _, err := postgres.ParseSegment(g.Last, postgres.MinSegSize); err != nil {
-			return fmt.Errorf("--last: %w", err)
+	for flag, name := range map[string]string{"--last": g.Last, "--least": g.Least} {
+		if name == "" {
+			continue
+		}
+		if _, err := postgres.ParseSegment(name, postgres.MinSegSize); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	if until == "" {

@@ -82,13 +82,14 @@ func loadOptions(config objstore.Config, httpClient aws.HTTPClient) []func(*awsc
 }
 
 // clientOptions leave out the SDK's own checksums: Put has one, which is mostly known already. Over plain HTTP the payload is
-// signed.
+// signed. Where the config names no endpoint, that is AWS: what the environment or the SDK's own files say would be another bucket of that name.
 func clientOptions(config objstore.Config) func(*s3.Options) {
 	return func(o *s3.Options) {
 		o.UsePathStyle = config.PathStyle
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.DisableLogOutputChecksumValidationSkipped = true
+		o.BaseEndpoint = nil
 		if config.Endpoint != "" {
 			o.BaseEndpoint = aws.String(config.Endpoint)
 		}

@@ -47,6 +47,9 @@ type Flags struct {
 	Settings
 	File     string
 	Patience time.Duration // how long to try again while the store doesn't respond
+	// IgnoreEnvironment: no setting comes from the environment. restore_command runs in that of PostgreSQL, which may lead to another repository,
+	// and the end of that would be taken for the end of the archive.
+	IgnoreEnvironment bool
 }
 
 // DefaultPatience outlasts a restart of a server.
@@ -68,13 +71,19 @@ func (f *Flags) Add(command *cobra.Command) {
 	flags.StringVar(&f.AsOf, "as-of", "", "read a bucket that keeps versions as it was at this time, such as 2026-03-04T05:00:00Z (HOWDAH_AS_OF)")
 	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
 	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to retry while the store does not respond")
+	flags.BoolVar(&f.IgnoreEnvironment, ignoreEnvironment, false, "take these settings only from flags and --config (restore_command)")
 	for _, name := range []string{"path-style", "insecure"} {
 		flags.Lookup(name).NoOptDefVal = "true"
 	}
 }
 
+const ignoreEnvironment = "ignore-environment"
+
 // Resolve takes each setting from the first that has it: the flag, HOWDAH_…, the file, AWS_….
 func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
+	if f.IgnoreEnvironment {
+		getenv = func(string) string { return "" }
+	}
 	file, err := readFile(cmp.Or(f.File, getenv("HOWDAH_CONFIG")))
 	if err != nil {
 		return Place{}, err
@@ -253,6 +262,7 @@ func (p Place) Args() []string {
 	if p.folder == "" {
 		args = []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
 	}
+	args = append(args, "--"+ignoreEnvironment)
 	insecure, asOf := "", ""
 	if at := p.config.AsOf; at != nil {
 		asOf = at.UTC().Format(time.RFC3339Nano)

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -33,9 +36,38 @@ func TestASettingComesFromTheFirstThatHasIt(t *testing.T) {
 	if err != nil || place.config != want {
 		t.Errorf("%+v, %v", place.config, err)
 	}
-	wantArgs := []string{"--bucket=flag", "--driver=minio", "--path-style=true", "--endpoint=https://file:9000", "--prefix=env/", "--region=file"}
+	wantArgs := []string{"--bucket=flag", "--driver=minio", "--path-style=true", "--ignore-environment", "--endpoint=https://file:9000", "--prefix=env/", "--region=file"}
 	if !slices.Equal(place.Args(), wantArgs) {
 		t.Errorf("%q", place.Args())
+	}
+}
+
+func TestItsFlagsLeadToTheSamePlaceInAnyEnvironment(t *testing.T) {
+	elsewhere := env(map[string]string{
+		"HOWDAH_CONFIG":   write(t, "elsewhere.yaml", "bucket: elsewhere\nprefix: elsewhere/\nasOf: \"2026-03-04T05:06:07Z\"\n"),
+		"HOWDAH_ENDPOINT": "https://elsewhere:9000", "HOWDAH_BUCKET": "elsewhere", "HOWDAH_PREFIX": "elsewhere/", "HOWDAH_REGION": "elsewhere",
+		"HOWDAH_DRIVER": "minio", "HOWDAH_PATH_STYLE": "true", "HOWDAH_INSECURE": "true", "HOWDAH_CA_FILE": "/none", "HOWDAH_KEY_FILE": "/none",
+		"HOWDAH_AS_OF": "2026-03-04T05:06:07Z", "HOWDAH_FOLDER": "/none",
+		"AWS_ENDPOINT_URL": "https://elsewhere", "AWS_ENDPOINT_URL_S3": "https://elsewhere", "AWS_REGION": "elsewhere", "AWS_CA_BUNDLE": "/none",
+	})
+	for name, settings := range map[string]Settings{
+		"AWS":      {Bucket: "b"},
+		"a server": {Bucket: "b", Endpoint: "https://minio:9000"},
+		"a folder": {Folder: t.TempDir()},
+		"all":      {Bucket: "b", Endpoint: "http://minio:9000", Prefix: "p/", Region: "r", Driver: "aws", PathStyle: "false", Insecure: "true", KeyFile: write(t, "k", "key")},
+	} {
+		planned, err := (&Flags{Settings: settings, Patience: DefaultPatience}).Resolve(env(nil))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		flags, command := &Flags{}, &cobra.Command{}
+		flags.Add(command)
+		if err := command.ParseFlags(planned.Args()); err != nil {
+			t.Fatal(name, err)
+		}
+		if place, err := flags.Resolve(elsewhere); err != nil || !reflect.DeepEqual(place, planned) {
+			t.Errorf("%s: %q leads to %+v (%v), not to %+v", name, planned.Args(), place, err, planned)
+		}
 	}
 }
 

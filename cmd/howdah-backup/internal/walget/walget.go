@@ -43,6 +43,9 @@ type Getter struct {
 	// The archive may go on while recovery runs. Until is cut off, as PostgreSQL doesn't end in order at a target that nothing lies beyond.
 	Last  string
 	Until postgres.LSN
+	// Least is the last segment that the archive had when recovery was planned. Before it, and before Last, nothing is the end of the archive,
+	// not even where the rest of a timeline is gone: retention, or a lifecycle rule of the bucket, may have removed it since. Empty: not known.
+	Least string
 }
 
 const (
@@ -223,7 +226,7 @@ func (g *Getter) absent(ctx context.Context, name, to string) error {
 		select {
 		case <-time.After(poll):
 		case <-patience.C:
-			return fmt.Errorf("%w: segment %s of lineage %s, although %s exists", ErrHole, name, g.Lineage, later)
+			return fmt.Errorf("%w: segment %s of lineage %s, although %s exists, or did when the restore was planned", ErrHole, name, g.Lineage, later)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -233,15 +236,17 @@ func (g *Getter) absent(ctx context.Context, name, to string) error {
 	}
 }
 
-// later is a segment behind the named one on its timeline, or itself, if it is listed and nevertheless not there, or empty.
+// later is a segment behind the named one on its timeline, or itself, if it is listed and nevertheless not there, or the planned end, or empty.
 func (g *Getter) later(ctx context.Context, name string) (string, error) {
 	timeline, err := postgres.ParseSegment(name, postgres.MinSegSize)
 	if err != nil {
 		return "", err
 	}
 	prefix := layout.TimelinePrefix(g.Lineage, timeline.Timeline)
-	if g.Last != "" && name[:timelineDigits] == g.Last[:timelineDigits] && name <= g.Last {
-		return g.Last, nil
+	for _, planned := range []string{g.Last, g.Least} {
+		if planned != "" && name[timelineDigits:] <= planned[timelineDigits:] {
+			return planned, nil
+		}
 	}
 	for info, err := range g.Store.List(ctx, prefix, prefix+name[:len(name)-1]) { // which comes right before the names that begin so
 		if err != nil {

@@ -69,6 +69,41 @@ func TestFilesAreFetchedAndTheirAbsenceIsExplained(t *testing.T) {
 	}
 }
 
+// Retention may remove the WAL of a restore that it doesn't know of. PostgreSQL would take the first segment that it isn't given for the end of all.
+func TestWhatWasThereWhenTheRestoreWasPlannedIsNotTheEndOfTheArchive(t *testing.T) {
+	onTwo := func(n uint64) string {
+		return postgres.Segment{Timeline: 2, Number: n, SegSize: postgres.DefaultSegSize}.Name()
+	}
+	store := mem.New()
+	claim := layout.Lineage{Lineage: lineage, Writer: layout.Writer{UID: "u"}, SegmentSize: postgres.DefaultSegSize}
+	if _, err := layout.Claim(t.Context(), store, claim); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"00000002.history", onTwo(5), onTwo(6)} { // all of timeline 1 was removed
+		if err := wal.New(store).Put(t.Context(), lineage, name, []byte("content of "+name), wal.Info{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		file, last, least string
+		want              error
+	}{
+		"before the least":                   {segment(3), "", onTwo(6), ErrHole},
+		"before the last":                    {segment(3), onTwo(6), "", ErrHole},
+		"the least":                          {onTwo(7), "", onTwo(7), ErrHole},
+		"beyond the least":                   {onTwo(7), "", onTwo(6), ErrNotArchived},
+		"the former timeline, beyond":        {segment(7), "", onTwo(6), ErrNotArchived},
+		"nothing is known":                   {segment(3), "", "", ErrNotArchived},
+		"a timeline that was only begun":     {onTwo(7), "", segment(6), ErrNotArchived},
+		"a history, which need not be there": {"00000003.history", "", onTwo(6), ErrNotArchived},
+	} {
+		g := &Getter{Store: store, Lineage: lineage, Patience: 5 * time.Millisecond, Poll: time.Millisecond, Last: test.last, Least: test.least}
+		if err := g.Get(t.Context(), test.file, filepath.Join(t.TempDir(), "x")); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAWrongPlaceIsNotTheEndOfTheArchive(t *testing.T) {
 	for _, store := range []objstore.Store{mem.New(), archive(t)} {
 		g := &Getter{Store: store, Lineage: "8-g1"}
