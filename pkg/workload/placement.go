@@ -158,6 +158,9 @@ func digest(parts ...any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// Unplaced says that the Job runs, and that none of its pods has ever had a node, if it has any.
+func (s State) Unplaced() bool { return s.Exists && s.unplaced }
+
 // Misplaced says whether the Job of a state waits for a node, or for room, with other settings than this one has: it can be deleted, and
 // created as this one is.
 func (j Job) Misplaced(state State) bool {

@@ -3,13 +3,16 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -37,8 +40,62 @@ func TestAJobWhosePodIsRefusedSaysWhyAndIsLookedAtAgain(t *testing.T) {
 	if said := state.Trouble(); !strings.HasPrefix(said, "Kubernetes refuses to create the pod of the Job: pods ") || !strings.Contains(said, "exceeded quota: all") {
 		t.Errorf("it says %q", said)
 	}
-	if outcome := state.Await("Running", state.Message); outcome.After == 0 {
-		t.Errorf("nothing looks again: %+v", outcome)
+	if outcome := state.Await("Running", state.Message); outcome.After == 0 || outcome.Reason != "PodRefused" {
+		t.Errorf("nothing looks again, or says so: %+v", outcome)
+	}
+}
+
+func TestAJobWhosePodIsRefusedSaysWhatToDo(t *testing.T) {
+	const context, service = "unable to validate against any security context constraint", `error looking up service account demo/a-backup: serviceaccount "a-backup" not found`
+	fixed := func(j *batchv1.Job) { j.Spec.Template.Spec.SecurityContext = PodSecurity() }
+	free := func(j *batchv1.Job) {
+		fixed(j)
+		j.Spec.Template.Spec.SecurityContext.RunAsUser = nil
+	}
+	for name, c := range map[string]struct {
+		why       string
+		job       func(*batchv1.Job)
+		resources Resources
+		want      string
+	}{
+		"a quota":                        {"exceeded quota: all", fixed, OfCluster, "lower what counts against it, such as spec.resources of the PostgresCluster."},
+		"a quota that wants limits":      {"failed quota: all: must specify limits.cpu for: worker", fixed, OfCluster, "Set spec.resources.limits (cpu and memory) of the PostgresCluster, "},
+		"whose resources are its own":    {"failed quota: all: must specify limits.cpu for: worker", fixed, Resources{Field: "spec.resources"}, "Set spec.resources.limits (cpu and memory), "},
+		"OpenShift":                      {context, fixed, OfCluster, "On OpenShift, the PostgresCluster needs spec.runAs: {fromNamespace: true}"},
+		"OpenShift chooses the user":     {context, free, OfCluster, "Give the ServiceAccount of the pod security context constraints"},
+		"its ServiceAccount was deleted": {service, fixed, OfCluster, "Delete the Job: it is created again"},
+	} {
+		made := job()
+		c.job(made)
+		state := stateOf(made, nil)
+		state.ExplainBy(t.Context(), told{{Reason: "FailedCreate", Message: "Error creating: " + c.why}}, "ns", c.resources)
+		if said := state.Trouble(); !strings.Contains(said, c.why) || !strings.Contains(said, c.want) || state.Reason("Running") != "PodRefused" {
+			t.Errorf("%s: %s: %s", name, state.Reason("Running"), said)
+		}
+	}
+	if reason := stateOf(job(), nil).Reason("Running"); reason != "Running" {
+		t.Errorf("a Job that has no pod yet is %s", reason)
+	}
+}
+
+func TestAJobThatIsRefusedItselfSaysWhatToDo(t *testing.T) {
+	jobs := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	for name, c := range map[string]struct {
+		err  error
+		want string // empty: it is tried again as any other error
+	}{
+		"a quota":              {apierrors.NewForbidden(jobs, "a", errors.New("exceeded quota: all, requested: count/jobs.batch=1")), "Raise the quota"},
+		"a webhook":            {apierrors.NewForbidden(jobs, "a", errors.New(`admission webhook "w" denied the request: no owner`)), "have the policy of the namespace changed"},
+		"a webhook is gone":    {apierrors.NewInternalError(errors.New(`failed calling webhook "w": connection refused`)), "Have the webhook repaired"},
+		"the role lacks it":    {apierrors.NewForbidden(jobs, "a", errors.New("User \"c\" cannot create resource")), ""},
+		"the server is away":   {errors.New("connection refused"), ""},
+		"it is busy":           {apierrors.NewTooManyRequests("later", 1), ""},
+		"a name is somebody's": {taken{"Role", "a"}, "belongs to somebody else"},
+	} {
+		outcome := NotEnsured(fmt.Errorf("create a: %w", c.err))
+		if again := outcome.Err != nil; again != (c.want == "") || !strings.Contains(outcome.Message, c.want) {
+			t.Errorf("%s: %+v", name, outcome)
+		}
 	}
 }
 
@@ -103,6 +160,10 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		`pods "shop-0" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden]`:             users,
 		`pods "shop-0" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi`:                                            "LimitRange",
 		`admission webhook "validation.gatekeeper.sh" denied the request: [owner] you must provide labels: {"owner"}`:                        "the policy of the namespace",
+		`pods "shop-0" is forbidden: no PriorityClass with name high was found`:                                                              "Create the PriorityClass",
+		`pods "shop-0" is forbidden: pod rejected: RuntimeClass "gvisor" not found`:                                                          "spec.pods.runtimeClassName",
+		`pods "shop-0" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes (volume "x")`:                                "spec.pods of the PostgresCluster",
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: connection refused`:                        "Have the webhook repaired",
 	} {
 		if got := Remedy(why, users); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", why, got)

@@ -49,6 +49,8 @@ type State struct {
 	Sidecars string
 	// podless: it runs, and has no pod.
 	podless bool
+	// fixedUser: its pods run as a user that their namespace doesn't choose.
+	fixedUser bool
 	// unplaced: it runs, and none of its pods has ever had a node. placement is what it was created with.
 	unplaced  bool
 	placement string
@@ -193,6 +195,9 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		Exists: true, UID: job.UID, Deleting: !job.DeletionTimestamp.IsZero(),
 		Complete: jobHas(job, batchv1.JobComplete), Failed: jobHas(job, batchv1.JobFailed),
 		placement: job.Annotations[annotationPlacement],
+	}
+	if security := job.Spec.Template.Spec.SecurityContext; security != nil {
+		state.fixedUser = security.RunAsUser != nil
 	}
 	state.unplaced = !state.Complete && !state.Failed && job.Status.Failed == 0 && job.Status.Succeeded == 0 &&
 		!slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending })

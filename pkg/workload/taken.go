@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +41,26 @@ func NotEnsured(err error) flow.Outcome {
 	if message := Taken(err); message != "" {
 		return flow.Poll(takenPause, v1alpha1.ReasonNameConflict, message)
 	}
+	if why := refusal(err); why != "" {
+		return flow.Poll(refusedLook, v1alpha1.ReasonPodRefused, flow.Sentence("Kubernetes refuses to create the Job: "+shortened(why))+" "+jobRemedy(why, true, OfCluster))
+	}
 	return flow.Retry(err)
+}
+
+// refusal is what a quota, a policy or a webhook says about an object that it refuses; empty: the error is another one. That the controller
+// may not create it is another one: a person does something else about that.
+func refusal(err error) string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return ""
+	}
+	why := status.Status().Message
+	for _, by := range []string{"exceeded quota", "failed quota", "denied the request", "denied request", "failed calling webhook"} {
+		if strings.Contains(why, by) {
+			return why
+		}
+	}
+	return ""
 }
 
 // create makes an object of this owner, unless the owner has it already.

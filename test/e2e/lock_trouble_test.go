@@ -43,7 +43,7 @@ func TestAQuotaThatRefusesAJobUnderALockIsNamedAndLeadsBackOrOn(t *testing.T) {
 	restore.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}}
 	b.Must(b.Create(t.Context(), restore))
 	began := time.Now()
-	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonRunning, "exceeded quota")
+	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonPodRefused, "exceeded quota")
 	if said := time.Since(began); said > time.Minute {
 		t.Errorf("it was said after %s", said)
 	}

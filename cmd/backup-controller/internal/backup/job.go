@@ -25,6 +25,12 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	switch {
 	case o.job.Taken():
 		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, o.job.Message)
+	case r.misplaced(o):
+		if err := workload.Delete(ctx, r.Client, o.backup, jobName(o.backup, o.backup.Status.Plan.Attempt), o.job); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s waited for a node, and is being created again with the new settings.",
+			jobName(o.backup, o.backup.Status.Plan.Attempt)))
 	case o.job.Exists:
 		r.keepPlace(o)
 		return flow.Next
@@ -51,6 +57,15 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return workload.NotEnsured(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(o.backup, ""))
+}
+
+// misplaced says that the Job waits for a node, for room, or for somebody to let its pod be created, with other settings than it would have now.
+func (r *Reconciler) misplaced(o *observed) bool {
+	if !o.job.Unplaced() || o.planned == nil || o.cluster.Status.Connection == nil {
+		return false
+	}
+	job, err := r.job(o)
+	return err == nil && job.Misplaced(o.job)
 }
 
 func (r *Reconciler) job(o *observed) (workload.Job, error) {
@@ -162,7 +177,7 @@ func awaitJob(_ context.Context, o *observed) flow.Outcome {
 	if o.job.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(o.backup, o.job.Trouble()))
+	return flow.Poll(lookAgain, o.job.Reason(v1alpha1.ReasonRunning), running(o.backup, o.job.Trouble()))
 }
 
 // stopJob deletes the Jobs, and waits until their pods are gone.

@@ -25,7 +25,7 @@ type observed struct {
 	// cluster to back up, repository that it archives to, and repository that the plan names; nil where they don't exist.
 	cluster         *v1alpha1.PostgresCluster
 	wanted, planned *v1alpha1.BackupRepository
-	// instance is the pod that the plan reads beside, where its Job is yet to be created; nil: it doesn't exist.
+	// instance is the pod that the plan reads beside, where its Job is yet to be created, or waits for a node; nil: it doesn't exist.
 	instance *corev1.Pod
 	// ahead is the Backup of the same cluster that goes first, nil if this one may go.
 	ahead *v1alpha1.Backup
@@ -102,7 +102,7 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
 	if o.job, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt)); err != nil {
 		return err
 	}
-	o.job.Explain(ctx, r.Live, o.backup.Namespace)
+	o.job.ExplainBy(ctx, r.Live, o.backup.Namespace, workload.Resources{Field: "spec.resources"})
 	if plan.Attempt > 1 {
 		o.previous, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt-1))
 	}
@@ -128,10 +128,10 @@ func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// observeInstance reads the pod that the Job is about to run beside, of which the cache knows nothing.
+// observeInstance reads the pod that the Job is to run beside, of which the cache knows nothing.
 func (r *Reconciler) observeInstance(ctx context.Context, o *observed) error {
 	plan := o.backup.Status.Plan
-	if plan == nil || o.job.Exists || o.ended() || o.deleting() {
+	if plan == nil || o.job.Exists && !o.job.Unplaced() || o.ended() || o.deleting() {
 		return nil
 	}
 	pod := &corev1.Pod{}

@@ -23,9 +23,10 @@ func (r *Reconciler) awaitPlace(ctx context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-// keepPlace tells the queue that a Job runs, or that it has ended.
+// keepPlace tells the queue that a Job runs, or that it has ended. One whose pod is refused, or fits on no node, takes no place: a namespace where
+// all are like that would keep the whole suite from its backups.
 func (r *Reconciler) keepPlace(o *observed) {
-	if o.job.Ended() {
+	if o.job.Ended() || o.job.PodRefused() || o.job.Unscheduled(o.now) {
 		r.Queue.Leave(o.backup.UID)
 	} else {
 		r.Queue.Running(o.entry())

@@ -43,7 +43,7 @@ func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
 	if o.job.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(o, o.job.Trouble()))
+	return flow.Poll(lookAgain, o.job.Reason(v1alpha1.ReasonRunning), looking(o, o.job.Trouble()))
 }
 
 func looking(o *observed, trouble string) string {

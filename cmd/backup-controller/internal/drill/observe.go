@@ -45,6 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 	if o.job, err = workload.Observe(ctx, r.Client, r.Live, repo, jobName(run)); err != nil {
 		return o, err
 	}
+	o.job.Explain(ctx, r.Live, repo.Namespace)
 	o.copy, err = clustercopy.Observe(ctx, r.Live, repo, run.Name, run.RestoreUID)
 	return o, err
 }

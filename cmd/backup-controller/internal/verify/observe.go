@@ -96,6 +96,7 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
 	if o.job, err = workload.Observe(ctx, r.Client, r.Live, o.backup, jobName(o.backup, verification.Attempt)); err != nil {
 		return err
 	}
+	o.job.ExplainBy(ctx, r.Live, o.backup.Namespace, workload.Resources{Field: "spec.resources"})
 	if verification.Attempt > 1 {
 		o.previous, err = workload.Observe(ctx, r.Client, r.Live, o.backup, jobName(o.backup, verification.Attempt-1))
 	}

@@ -87,6 +87,11 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	switch {
 	case o.job.Taken():
 		return flow.Poll(lookAgain, v1alpha1.ReasonNameConflict, o.job.Message)
+	case o.repo != nil && r.job(o).Misplaced(o.job):
+		if err := workload.Delete(ctx, r.Client, o.backup, jobName(o.backup, attempt), o.job); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, fmt.Sprintf("Job %s waited for a node, and is being created again with the new settings.", jobName(o.backup, attempt)))
 	case o.job.Exists:
 		return flow.Next
 	case o.repo == nil:
@@ -168,7 +173,7 @@ func rate(backup *v1alpha1.Backup, repo *v1alpha1.BackupRepository) int64 {
 }
 
 func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
-	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(o, o.job.Trouble()))
+	return flow.Poll(lookAgain, o.job.Reason(v1alpha1.ReasonVerifying), verifying(o, o.job.Trouble()))
 }
 
 // takeResult takes what the worker's pod has said.

@@ -87,7 +87,7 @@ func awaitWriting(_ context.Context, o *observed) flow.Outcome {
 	if trouble := o.writer.Trouble(); trouble != "" {
 		message += " " + trouble
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonPreparing, message)
+	return flow.Poll(lookAgain, o.writer.Reason(v1alpha1.ReasonPreparing), message)
 }
 
 // decide records which pod is to be hit, if a fault is still safe. The db-controller looks again before it acts.

@@ -115,7 +115,7 @@ func (r *Reconciler) runJob(ctx context.Context, o *observed) flow.Outcome {
 func (o *observed) notEnsured(err error) flow.Outcome {
 	message := workload.Taken(err)
 	if message == "" {
-		return flow.Retry(err)
+		return workload.NotEnsured(err)
 	}
 	o.restore.Status.Failure = volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", message)
 	return flow.Save(v1alpha1.ReasonRollingBack, message)
@@ -197,7 +197,7 @@ func awaitJob(_ context.Context, o *observed) flow.Outcome {
 	if o.job.Complete || o.job.Failed {
 		after = 2 * time.Second
 	}
-	return flow.Poll(after, v1alpha1.ReasonRunning, underWay(o.job))
+	return flow.Poll(after, o.job.Reason(v1alpha1.ReasonRunning), underWay(o.job))
 }
 
 // handOver offers the restored data to the db-controller.
