@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // facts are what Kubernetes knows of a repository.
@@ -23,6 +24,8 @@ type facts struct {
 	seen map[string]time.Time
 	// written says which lineages a cluster of this Kubernetes writes, or wrote.
 	written map[string]bool
+	// awaited are the lineages of previous data, which a Restore gives up by itself only if status lists them.
+	awaited map[string]bool
 	repo    string
 }
 
@@ -36,8 +39,27 @@ func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepo
 	for i := range lineages {
 		owned = append(owned, lineages[i].Lineage)
 	}
+	awaited, err := awaitedLineages(ctx, reader, repo)
+	if err != nil {
+		return nil, err
+	}
 	writers, err := ownership.Look(ctx, reader, repo, owned...)
-	return &facts{backups: backups.Items, writers: writers, repo: repo.Name}, err
+	return &facts{backups: backups.Items, writers: writers, awaited: awaited, repo: repo.Name}, err
+}
+
+// awaitedLineages are those of the previous data of Restores in place that wait for a decision.
+func awaitedLineages(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (map[string]bool, error) {
+	restores, awaited := &v1alpha1.RestoreList{}, map[string]bool{}
+	if err := reader.List(ctx, restores, client.InNamespace(repo.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Restores: %w", err)
+	}
+	for i := range restores.Items {
+		status := &restores.Items[i].Status
+		if previous := status.Previous; status.CompletedAt == nil && previous != nil && previous.Repository == repo.Name {
+			awaited[protocol.Lineage(previous.SystemIdentifier, previous.DataGeneration)] = true
+		}
+	}
+	return awaited, nil
 }
 
 // heldNow says whether a backup is held by now, also by a Backup that was created since the facts were gathered.

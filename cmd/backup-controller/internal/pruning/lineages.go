@@ -31,6 +31,7 @@ func (k *Pruner) Lineages(repo *v1alpha1.BackupRepository) []v1alpha1.LineageSta
 // describe says what is in the repository.
 func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage, f *facts) {
 	failures := f.lastFailures()
+	r.awaited = f.awaited
 	r.all = make([]v1alpha1.LineageStatus, 0, len(lineages))
 	for i := range lineages {
 		l := &lineages[i]
@@ -65,7 +66,7 @@ func (r *Result) listed(repo *v1alpha1.BackupRepository) map[string]bool {
 			}
 		}
 	}
-	for _, l := range byNeed(repo, r.all) {
+	for _, l := range r.byNeed(repo) {
 		if len(listed) < maxLineages {
 			listed[l.Name] = true
 		}
@@ -75,14 +76,14 @@ func (r *Result) listed(repo *v1alpha1.BackupRepository) map[string]bool {
 
 // byNeed sorts lineages by how likely a person needs to know of them. Of those that clusters write, that is the one first that was written
 // longest ago, because its archiving may have stopped.
-func byNeed(repo *v1alpha1.BackupRepository, all []v1alpha1.LineageStatus) []*v1alpha1.LineageStatus {
-	sorted := make([]*v1alpha1.LineageStatus, len(all))
-	for i := range all {
-		sorted[i] = &all[i]
+func (r *Result) byNeed(repo *v1alpha1.BackupRepository) []*v1alpha1.LineageStatus {
+	sorted := make([]*v1alpha1.LineageStatus, len(r.all))
+	for i := range r.all {
+		sorted[i] = &r.all[i]
 	}
 	slices.SortStableFunc(sorted, func(a, b *v1alpha1.LineageStatus) int {
-		needed := need(repo, a)
-		if c := cmp.Compare(needed, need(repo, b)); c != 0 {
+		needed := r.need(repo, a)
+		if c := cmp.Compare(needed, r.need(repo, b)); c != 0 {
 			return c
 		}
 		if needed == needTroubled || needed == needLiving {
@@ -102,24 +103,30 @@ func written(l *v1alpha1.LineageStatus) time.Time {
 
 // How likely a person needs to know of a lineage, the likeliest first.
 const (
-	needTroubled = iota // a cluster writes it, and something is wrong
+	needAwaited  = iota // a Restore looks for it in status, before it gives up the data on the volume
+	needTroubled        // a cluster writes it, and something is wrong
 	needDrilled         // drills look for it in status
 	needLiving          // a cluster writes it
+	needPrevious        // a cluster that is here wrote it before it was restored in place or upgraded, and may go back to it
 	needDamaged
 	needOther
 )
 
 // need says how likely a person needs to know of a lineage. Whoever can write to the bucket can put damaged lineages there, but none that one
 // of our clusters writes.
-func need(repo *v1alpha1.BackupRepository, l *v1alpha1.LineageStatus) int {
+func (r *Result) need(repo *v1alpha1.BackupRepository, l *v1alpha1.LineageStatus) int {
 	damaged := l.Unreadable != "" || len(l.Damaged) > 0
 	switch {
+	case r.awaited[l.Name]:
+		return needAwaited
 	case l.Living && (damaged || l.MissingWAL != "" || l.Backups == 0 || l.LastBackup.Before(l.LastFailure)):
 		return needTroubled
 	case repo.Spec.Drill != nil && l.Cluster == repo.Namespace+"/"+repo.Spec.Drill.Cluster.Name:
 		return needDrilled
 	case l.Living:
 		return needLiving
+	case l.WrittenHere:
+		return needPrevious
 	case damaged:
 		return needDamaged
 	}

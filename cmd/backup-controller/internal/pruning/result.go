@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -34,6 +35,8 @@ type Result struct {
 	waits       []string // sentences about what stays for now
 	removed     removed
 	losing      []string // lineages that nobody here writes and that lose something
+	// awaited are the lineages that a Restore looks for in status.
+	awaited map[string]bool
 	// unreadable says of lineages what in them was found damaged when something was to be removed.
 	unreadable map[string]string
 	// Again: status has something now that the next run waits for.
@@ -100,9 +103,9 @@ func firstSecond(w inventory.Window) *metav1.Time {
 	return stamp(w.From)
 }
 
-// stamp is a time as it stands in a status, to the second.
+// stamp is a time as it stands in a status, to the second. One that a status can't have, from a bucket that says what it wants, is none.
 func stamp(t time.Time) *metav1.Time {
-	if t.IsZero() {
+	if t.IsZero() || layout.CheckTime(t) != nil {
 		return nil
 	}
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
