@@ -38,7 +38,7 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("The data is being deleted from BackupRepository %s.", o.planned.Name))
-	case errors.Is(result.err, errBeingWritten), errors.Is(result.err, bucketlock.ErrHeld):
+	case errors.Is(result.err, errBeingWritten), errors.Is(result.err, errBeingRead), errors.Is(result.err, bucketlock.ErrHeld):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("The data can't be deleted now: %s. %s", result.err, letGo))
 	case errors.As(result.err, &foreign):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
@@ -61,6 +61,9 @@ func minutes(d time.Duration) string { return fmt.Sprintf("%.0f minutes", d.Minu
 // errBeingWritten is a backup of the same lineage that may come to point at what is to be deleted.
 var errBeingWritten = errors.New("another backup that may use it is being written")
 
+// errBeingRead is a Restore that would fail, perhaps after it has given up the previous data of a cluster.
+var errBeingRead = errors.New("it is being restored")
+
 // lockedPause is the time between two looks at a lineage that is locked.
 const lockedPause = 5 * time.Second
 
@@ -82,13 +85,9 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 		return found{err: err}
 	}
 	defer r.Deletions.Lock(plan.Lineage)()
-	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
-		writing, err := deletionlock.Writing(ctx, r.Live, o.backup.Namespace, plan.Lineage)
-		if err != nil {
+	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended, or reads it
+		if err := r.unused(ctx, o.backup); err != nil {
 			return found{err: err}
-		}
-		if writing != "" {
-			return found{err: fmt.Errorf("%w: Backup %s", errBeingWritten, writing)}
 		}
 	}
 	locked, unlock, err := r.Deletions.LockBucket(ctx, store, o.planned, plan.Lineage)
@@ -98,6 +97,25 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 	defer unlock()
 	_, err = backup.Delete(locked, store, plan.Lineage, plan.ID)
 	return found{err: err}
+}
+
+// unused says who needs the data of a backup now, if somebody does: a backup that is being written, or a Restore.
+func (r *Reconciler) unused(ctx context.Context, b *v1alpha1.Backup) error {
+	plan := b.Status.Plan
+	writing, err := deletionlock.Writing(ctx, r.Live, b.Namespace, plan.Lineage)
+	if err != nil {
+		return err
+	}
+	reading, err := deletionlock.Reading(ctx, r.Live, b.Namespace, plan.Lineage, plan.ID)
+	switch {
+	case err != nil:
+		return err
+	case writing != "":
+		return fmt.Errorf("%w: Backup %s", errBeingWritten, writing)
+	case reading != "":
+		return fmt.Errorf("%w by Restore %s", errBeingRead, reading)
+	}
+	return nil
 }
 
 // foreignError is a lineage that belongs, or may belong, to somebody else.

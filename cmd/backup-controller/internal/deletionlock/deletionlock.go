@@ -155,6 +155,23 @@ func (s *shared) leave() {
 	}
 }
 
+// Reading names a Restore whose plan is to read a backup, until it has handed the data over or has failed; empty if there is none. The reader must
+// not be a cache.
+func Reading(ctx context.Context, reader client.Reader, namespace, lineage, id string) (string, error) {
+	restores := &v1alpha1.RestoreList{}
+	if err := reader.List(ctx, restores, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list Restores: %w", err)
+	}
+	for i := range restores.Items {
+		status := &restores.Items[i].Status
+		if plan := status.Plan; plan != nil && plan.Lineage == lineage && plan.BackupID == id &&
+			status.CompletedAt == nil && status.Handover == nil && status.RestoredAt == nil && status.Failure == nil {
+			return restores.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
 // Writing names a Backup of the lineage that is being written; empty if there is none. The reader must not be a cache.
 func Writing(ctx context.Context, reader client.Reader, namespace, lineage string) (string, error) {
 	backups := &v1alpha1.BackupList{}
