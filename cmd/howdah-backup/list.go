@@ -137,7 +137,12 @@ func newTable(out io.Writer, header ...string) table {
 	return t
 }
 
-func (t table) row(columns ...string) { fmt.Fprintln(t, strings.Join(columns, "\t")) }
+func (t table) row(columns ...string) {
+	for i := range columns {
+		columns[i] = printable(columns[i])
+	}
+	fmt.Fprintln(t, strings.Join(columns, "\t"))
+}
 
 func (a *app) writeJSON(value any) error {
 	encoder := json.NewEncoder(a.out)

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/terminal"
 )
 
 // version is set when the binary is built.
@@ -51,6 +52,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 type app struct {
 	in          *os.File
 	out, errOut io.Writer
+	screen      *os.File // that errOut is; nil: it is none
 	getenv      func(string) string
 	now         func() time.Time
 
@@ -64,6 +66,8 @@ type app struct {
 
 // execute runs one command line and returns the exit status.
 func (a *app) execute(ctx context.Context, args []string) int {
+	a.screen, _ = a.errOut.(*os.File)
+	a.out, a.errOut = terminal.Clean(a.out), terminal.Clean(a.errOut) // much of what is shown comes from a bucket
 	root := a.command()
 	root.SetArgs(args)
 	root.SetOut(a.out)
@@ -132,6 +136,5 @@ func (a *app) run(do func(ctx context.Context, store objstore.Store, args []stri
 
 // meter shows progress, on a terminal as a bar.
 func (a *app) meter() *display.Meter {
-	file, isFile := a.errOut.(*os.File)
-	return display.NewMeter(file, a.quiet || !isFile)
+	return display.NewMeter(a.screen, a.quiet || a.screen == nil)
 }

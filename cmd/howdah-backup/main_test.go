@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
@@ -107,6 +108,26 @@ func (b *testBucket) packs(id string) string {
 	}
 	b.t.Fatal("no pack")
 	return ""
+}
+
+// Names of files are anybody's who may write to the data directory or to the bucket.
+func TestNothingThatIsShownSteersATerminal(t *testing.T) {
+	b := newBucket(t)
+	sample.Claim(t, b.store, sample.Lineage, "shop")
+	data := sample.Data(t)
+	for _, name := range []string{"a\x1b[2J", "b\u009b31m", "c\u202eh", "d\x07", "e\nf"} {
+		if err := os.WriteFile(filepath.Join(data, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sample.Backup(t, b.store, sample.Lineage, "shop-first", data, 0, 2)
+	for _, args := range [][]string{{"show", "--files", "shop-first"}, {"show", "--files", "shop-first", "-o", "json"}, {"show", "x\u009b31m"}} {
+		out, errOut, _ := b.run(args...)
+		if strings.ContainsFunc(out+errOut, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
+			t.Errorf("%q: %q%q", args, out, errOut)
+		}
+	}
+	b.wants(exitDone, []string{`"e\nf"`, `"a\x1b[2J"`}, "show", "--files", "shop-first")
 }
 
 func TestBackupsAreListed(t *testing.T) {
@@ -342,8 +363,28 @@ func TestTheBackupForATimeIsFound(t *testing.T) {
 			t.Errorf("%s: %+v, %v", at, r, err)
 		}
 		conf, err := os.ReadFile(filepath.Join(dir, "postgresql.auto.conf"))
-		if err != nil || !strings.Contains(string(conf), "--folder="+b.dir+" --lineage="+sample.Lineage+" --patience=10m wal get --spool=") {
+		if err != nil || !strings.Contains(string(conf), "--folder="+b.dir+" --ignore-environment --lineage="+sample.Lineage+" --patience=10m wal get --spool=") {
 			t.Errorf("%s, %v", conf, err)
+		}
+	}
+}
+
+func TestRecoveryReadsOnlyTheRepositoryThatTheRestoreWasPlannedFrom(t *testing.T) {
+	b := shop(t)
+	for target, want := range map[string]string{
+		"--latest":                       " --least=" + sample.Segment(6) + " ",
+		"--to-time=2026-03-04T06:30:00Z": " --last=" + sample.Segment(6) + " ", // the last commit: PostgreSQL meets no later one
+	} {
+		dir := filepath.Join(t.TempDir(), "pgdata")
+		b.wants(exitDone, nil, "restore", target, "--target-dir", dir)
+		conf, err := os.ReadFile(filepath.Join(dir, "postgresql.auto.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{" --folder=" + b.dir + " ", " --ignore-environment ", want} {
+			if !strings.Contains(string(conf), part) {
+				t.Errorf("%s: %q is missing in %s", target, part, conf)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -128,14 +129,14 @@ func (a *app) listFiles(files []shownFile) error {
 		if f.Link != "" {
 			path += " -> " + f.Link
 		}
-		t.row(string(f.Kind), f.Mode, fmt.Sprint(f.Size), display.Second(f.Modified), printable(path))
+		t.row(string(f.Kind), f.Mode, fmt.Sprint(f.Size), display.Second(f.Modified), path)
 	}
 	return t.Flush()
 }
 
-// printable keeps a name in its line and column.
+// printable keeps a text in its line and column.
 func printable(name string) string {
-	if strings.ContainsAny(name, "\t\n\r\x1b") {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", name)
 	}
 	return name

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/terminal"
 )
 
 // version is set when the binary is built.
@@ -32,7 +33,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "kubectl howdah:", err)
+		fmt.Fprintln(terminal.Clean(os.Stderr), "kubectl howdah:", err)
 		os.Exit(1)
 	}
 }
@@ -47,6 +48,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetOut(terminal.Clean(os.Stdout)) // a status may quote a bucket, a server or a tenant
+	root.SetErr(terminal.Clean(os.Stderr))
 	flags := root.PersistentFlags()
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")

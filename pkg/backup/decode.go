@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/backup/layout"
 )
 
 // shortestLine is less than what a file takes in the list of files.
@@ -61,16 +63,25 @@ func (h *Header) validate() error {
 	return errors.Join(checkNames(h.Lineage, h.ID), h.checkTexts())
 }
 
-// maxText is as long as a name in Kubernetes can be, and maxPath as a path or the key of an object.
-const maxText, maxPath = 253, 4096
+// maxPath is as long as a path or the key of an object can be.
+const maxPath = 4096
 
-// checkTexts refuses what is longer than the text that it stands for can be: readers keep and show it.
+// checkTexts refuses what the text or the time that it stands for can't be: readers keep and show it.
 func (h *Header) checkTexts() error {
 	for _, text := range []string{
-		h.Parent, h.SystemIdentifier, h.PGVersion, h.Cluster.Namespace, h.Cluster.Name, h.Cluster.UID, h.Cluster.Instance, h.Cluster.Generation,
+		string(h.Type), h.Parent, h.SystemIdentifier, h.PGVersion, h.Cluster.Namespace, h.Cluster.Name, h.Cluster.UID, h.Cluster.Instance, h.Cluster.Generation,
 	} {
-		if len(text) > maxText {
-			return fmt.Errorf("%w: a name has %d bytes, and the longest that there can be has %d", errManifest, len(text), maxText)
+		if err := layout.CheckText(text); err != nil {
+			return fmt.Errorf("%w: %w", errManifest, err)
+		}
+	}
+	times := []time.Time{h.StartTime, h.StopTime}
+	if h.Locked != nil {
+		times = append(times, h.Locked.Until)
+	}
+	for _, at := range times {
+		if err := layout.CheckTime(at); err != nil {
+			return fmt.Errorf("%w: %w", errManifest, err)
 		}
 	}
 	var paths []string

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -152,6 +153,35 @@ func TestNamesThatNoClusterHasAreRefused(t *testing.T) {
 				t.Errorf("%s of %d bytes: %v", name, length, err)
 			}
 		}
+	}
+}
+
+// TestTextsAndTimesThatReadersCouldNotShowAreRefused: whoever can write to a bucket that is neither encrypted nor signed chooses them.
+func TestTextsAndTimesThatReadersCouldNotShowAreRefused(t *testing.T) {
+	late := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*60*60))
+	for name, change := range map[string]func(*Header){
+		"a name that steers a terminal":     func(h *Header) { h.Cluster.Name = "shop\x1b[2J" },
+		"a version of two lines":            func(h *Header) { h.PGVersion = "17\nok" },
+		"a type with another direction":     func(h *Header) { h.Type = "full\u202e" },
+		"a parent with NUL":                 func(h *Header) { h.Parent = "a\x00" },
+		"an end that no status can have":    func(h *Header) { h.StopTime = late },
+		"a begin that no status can have":   func(h *Header) { h.StartTime = late },
+		"a lock of which no status can say": func(h *Header) { h.Locked = &Locked{Until: late} },
+	} {
+		m := sampleManifest()
+		change(&m.Header)
+		object, err := encodeManifest(m)
+		must(t, err)
+		if _, err := decodeManifest(object); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	m := sampleManifest()
+	m.PGVersion = "17.5 (Debian 17.5-1.pgdg120+1)"
+	object, err := encodeManifest(m)
+	must(t, err)
+	if _, err := decodeManifest(object); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -56,7 +56,7 @@ type place struct {
 // prepare opens the places, and makes the folders.
 func (r *restoring) prepare(target string) error {
 	if err := checkLinks(r.manifest.Files); err != nil {
-		return &CorruptError{Object: layout.ManifestKey(r.manifest.Lineage, r.manifest.ID), Detail: "no restore makes of it what it says", Err: err}
+		return &CorruptError{Object: layout.ManifestKey(r.manifest.Lineage, r.manifest.ID), Detail: "its list of files can't be restored", Err: err}
 	}
 	if err := r.openPlaces(target); err != nil {
 		return err

@@ -3,6 +3,9 @@ package layout
 import (
 	"fmt"
 	"regexp"
+	"strings"
+	"time"
+	"unicode"
 )
 
 // MarkerKey is the object that marks a repository.
@@ -22,6 +25,32 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
 func CheckName(what, name string) error {
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("%w: %s %q: want letters, digits, dots, dashes and underscores", ErrName, what, name)
+	}
+	return nil
+}
+
+// maxText is as long as a name in Kubernetes can be.
+const maxText = 253
+
+// CheckText refuses what can't be a name in Kubernetes or a version, as it is too long or not printable: whoever reads a bucket keeps it and shows
+// it to people.
+func CheckText(text string) error {
+	if len(text) > maxText {
+		return fmt.Errorf("a name has %d bytes, and the longest that there can be has %d", len(text), maxText)
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return fmt.Errorf("the name %q has characters that can't be printed", text)
+	}
+	return nil
+}
+
+// lastYear of a time that every format can write, in any time zone.
+const lastYear = 9998
+
+// CheckTime refuses a time that a status in Kubernetes couldn't have.
+func CheckTime(at time.Time) error {
+	if year := at.UTC().Year(); year < 0 || year > lastYear {
+		return fmt.Errorf("there is a time in the year %d", year)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (m Marker) validate() error {
 	case m.Authentication != "" && m.Encryption != "":
 		return fmt.Errorf("%w: %s says both authentication and encryption", ErrFormat, MarkerKey)
 	case m.ID != "" && !identity.MatchString(m.ID):
-		return fmt.Errorf("%w: %s says an identity that is none", ErrFormat, MarkerKey)
+		return fmt.Errorf("%w: the identity in %s is not 32 hexadecimal digits", ErrFormat, MarkerKey)
 	}
 	return nil
 }
@@ -173,6 +173,14 @@ func (l Lineage) validate() error {
 	}
 	if l.Writer.UID == "" {
 		return fmt.Errorf("%w: lineage %s: the writer has no UID", ErrName, l.Lineage)
+	}
+	for _, text := range []string{l.Writer.UID, l.Writer.Namespace, l.Writer.Name, l.SystemIdentifier, l.Generation} {
+		if err := CheckText(text); err != nil {
+			return fmt.Errorf("%w: lineage %s: %w", ErrName, l.Lineage, err)
+		}
+	}
+	if err := CheckTime(l.Created); err != nil {
+		return fmt.Errorf("%w: lineage %s: %w", ErrFormat, l.Lineage, err)
 	}
 	if !postgres.ValidSegSize(l.SegmentSize) {
 		return fmt.Errorf("%w: lineage %s: WAL segments of %d bytes", ErrFormat, l.Lineage, l.SegmentSize)

@@ -85,9 +85,38 @@ func TestOfManyClaimsAtOnceOneWins(t *testing.T) {
 }
 
 func TestAClaimThatMakesNoSenseIsRefused(t *testing.T) {
-	for _, bad := range []layout.Lineage{claim("../x", "u1"), claim("7-g1", ""), {Lineage: "7-g1", Writer: layout.Writer{UID: "u"}, SegmentSize: 5}} {
+	with := func(change func(*layout.Lineage)) layout.Lineage {
+		l := claim("7-g1", "u1")
+		change(&l)
+		return l
+	}
+	for _, bad := range []layout.Lineage{
+		claim("../x", "u1"), claim("7-g1", ""), {Lineage: "7-g1", Writer: layout.Writer{UID: "u"}, SegmentSize: 5},
+		with(func(l *layout.Lineage) { l.Writer.Name = strings.Repeat("x", 254) }),
+		with(func(l *layout.Lineage) { l.Writer.Namespace = "demo\x1b[2J" }),
+		with(func(l *layout.Lineage) { l.Writer.UID = "u\n1" }),
+		with(func(l *layout.Lineage) { l.Generation = "g\x00" }),
+		with(func(l *layout.Lineage) { l.SystemIdentifier = strings.Repeat("7", 1<<10) }),
+		with(func(l *layout.Lineage) {
+			l.Created = time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -12*60*60))
+		}),
+	} {
 		if _, err := layout.Claim(t.Context(), mem.New(), bad); err == nil || errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("%+v: got %v", bad, err)
+		}
+	}
+}
+
+// Whoever can write to the bucket may have written it.
+func TestALineageThatNamesAWriterWhichCannotBeIsDamaged(t *testing.T) {
+	for _, writer := range []string{strings.Repeat("x", 500<<10), `shop\u001b[2J`} {
+		store := mem.New()
+		body := `{"format":2,"lineage":"7-g1","writer":{"uid":"u1","namespace":"demo","name":"` + writer + `"},"segmentSize":16777216}`
+		if err := store.Put(t.Context(), layout.LineageKey("7-g1"), []byte(body), objstore.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := layout.ReadLineage(t.Context(), store, "7-g1"); !layout.Damaged(err) || len(err.Error()) > 500 {
+			t.Errorf("%.20s: %.100v", writer, err)
 		}
 	}
 }

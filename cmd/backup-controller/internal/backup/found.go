@@ -66,7 +66,10 @@ func (o *observed) adopt(where *v1alpha1.FoundBackup, header *backup.Header) flo
 	status.Plan = planOf(where, header)
 	status.Type = status.Plan.Type
 	o.complete(resultOf(header))
-	status.StartedAt, status.CompletedAt = &metav1.Time{Time: header.StartTime}, &metav1.Time{Time: header.StopTime}
+	status.StartedAt = &metav1.Time{Time: header.StartTime}
+	if !header.StopTime.IsZero() { // which no status keeps: the Backup would be adopted again and again
+		status.CompletedAt = &metav1.Time{Time: header.StopTime}
+	}
 	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s in the bucket. It can be restored to any time from %s on.",
 		where.Repository, bytes(header.Totals.LogicalBytes), header.Cluster.Namespace, header.Cluster.Name, bytes(header.Totals.StoredBytes), header.StopTime.UTC().Format(time.RFC3339)))
 }
