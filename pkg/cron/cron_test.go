@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -116,6 +118,27 @@ func TestAfterAnOutageOnlyTheLatestTimeIsDueAndTheOthersAreMissed(t *testing.T) 
 				t.Errorf("latest %s, missed %d, next %s, %v", latest, missed, next, err)
 			}
 		})
+	}
+}
+
+func TestATimeThatLiesAheadHasNotCome(t *testing.T) {
+	now := at(t, "2026-07-01T12:00:00Z")
+	noted := func(text string) *metav1.Time { return &metav1.Time{Time: at(t, text)} }
+	for name, c := range map[string]struct {
+		before Times
+		last   string
+	}{
+		"it has come":                       {Times{Last: noted("2026-07-01T03:00:00Z"), Next: noted("2026-07-02T03:00:00Z")}, "2026-07-01T03:00:00Z"},
+		"the clock was ahead":               {Times{Last: noted("2026-07-05T03:00:00Z"), Next: noted("2099-01-01T03:00:00Z")}, ""},
+		"the clock was ahead, and one came": {Times{Last: noted("2026-07-05T03:00:00Z"), Next: noted("2026-07-01T03:00:00Z")}, "2026-07-01T03:00:00Z"},
+	} {
+		turned, err := Turn("spec", "0 3 * * *", "UTC", c.before, now)
+		if err != nil || !turned.Next.Equal(noted("2026-07-02T03:00:00Z")) {
+			t.Errorf("%s: the next is %v, %v", name, turned.Next, err)
+		}
+		if c.last == "" && turned.Last != nil || c.last != "" && !turned.Last.Equal(noted(c.last)) {
+			t.Errorf("%s: the last is %v", name, turned.Last)
+		}
 	}
 }
 

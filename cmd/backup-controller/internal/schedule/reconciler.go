@@ -151,17 +151,21 @@ func (r *Reconciler) suspend(_ context.Context, o *observed) flow.Outcome {
 	return flow.Stop(v1alpha1.ReasonSuspended, "No Backup is created while spec.suspend is true.")
 }
 
-// arm plans the next time where there is none, or where the one there is was made from another spec.
+// arm plans the next time where there is none, where the one there is was made from another spec, and where it lies beyond the next one: the clock
+// was wrong when it was planned, and no Backup would be made until then.
 func (r *Reconciler) arm(_ context.Context, o *observed) flow.Outcome {
 	status := &o.schedule.Status
 	planned := status.NextScheduleTime
-	if planned != nil && (!planned.After(o.now) || status.ObservedGeneration == o.schedule.Generation) {
+	if planned != nil && !planned.After(o.now) {
 		return flow.Next
 	}
 	next, err := o.next()
 	if err != nil {
 		status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
+	}
+	if planned != nil && status.ObservedGeneration == o.schedule.Generation && !planned.After(next) {
+		return flow.Next
 	}
 	o.plan(next)
 	return flow.Save(v1alpha1.ReasonScheduled, "The next Backup is due at "+o.in(next)+".")

@@ -77,9 +77,11 @@ func suspend(_ context.Context, o *observed) flow.Outcome {
 	return flow.Stop(v1alpha1.ReasonSuspended, "No FailoverDrill is created while spec.suspend is true.")
 }
 
-// arm plans the next round where none is planned, or where it was planned from another spec.
+// arm plans the next round where none is planned, where it was planned from another spec, and where it lies beyond the next one: the clock was wrong
+// when it was planned, and no round would begin until then.
 func arm(_ context.Context, o *observed) flow.Outcome {
 	status, planned := &o.schedule.Status, o.schedule.Status.NextScheduleTime
+	same := planned != nil && status.ObservedGeneration == o.schedule.Generation
 	switch {
 	case o.schedule.Spec.Schedule == "" && status.LastScheduleTime == nil && planned == nil:
 		status.NextScheduleTime = &o.schedule.CreationTimestamp
@@ -87,13 +89,16 @@ func arm(_ context.Context, o *observed) flow.Outcome {
 	case o.schedule.Spec.Schedule == "" && status.LastScheduleTime != nil:
 		status.NextScheduleTime = nil
 		return flow.Next
-	case planned != nil && (!planned.After(o.now) || status.ObservedGeneration == o.schedule.Generation):
+	case planned != nil && !planned.After(o.now), same && o.schedule.Spec.Schedule == "":
 		return flow.Next
 	}
 	next, err := o.cron.Next(o.now)
-	if err != nil {
+	switch {
+	case err != nil:
 		status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
+	case same && !planned.After(next):
+		return flow.Next
 	}
 	status.NextScheduleTime = &metav1.Time{Time: next}
 	return flow.Save(v1alpha1.ReasonScheduled, "The next round is due at "+o.in(next)+".")

@@ -82,6 +82,28 @@ func TestARoundBeginsWhenItIsDueOrSaysWhyNot(t *testing.T) {
 	}
 }
 
+// A controller whose clock is ahead for a moment plans a time that nobody lives to see.
+func TestARoundBeyondTheNextTimeIsPlannedAnew(t *testing.T) {
+	before, years := noon.Add(-time.Minute), at(70*365*24*time.Hour)
+	for name, c := range map[string]struct {
+		change func(*observed)
+		want   *metav1.Time
+	}{
+		"as planned":          {func(*observed) {}, at(0)},
+		"the clock was ahead": {func(o *observed) { o.schedule.Status.NextScheduleTime = years }, at(0)},
+		"by another spec": {func(o *observed) {
+			o.schedule.Generation, o.schedule.Status.NextScheduleTime = 2, at(-time.Second)
+		}, at(0)},
+		"once, by a clock that is ahead": {func(o *observed) { o.schedule.Spec.Schedule, o.schedule.Status.NextScheduleTime = "", years }, years},
+	} {
+		o := daily(c.change, func(o *observed) { o.now = before })
+		arm(t.Context(), o)
+		if got := o.schedule.Status.NextScheduleTime; !got.Equal(c.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestARoundGoesThroughItsClustersAndEndsWithTheFirstThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes []func(*observed)
