@@ -87,6 +87,12 @@ type BackupScheduleSpec struct {
 	// +optional
 	// +kubebuilder:default=Fail
 	DamagedPages DamagedPagesPolicy `json:"damagedPages,omitempty"`
+	// Resources of the Jobs of the Backups that it creates, instead of the usual ones.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('192Mi')) >= 0",message="spec.resources.limits.memory is too little for the Job: use 192Mi or more, or remove it for 256Mi"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources requests more cpu than its limit: use a request that is at most the limit"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources requests more memory than its limit: use a request that is at most the limit"
+	Resources *Resources `json:"resources,omitempty"`
 	// DeletionPolicy of the Backups that it creates.
 	// +optional
 	// +kubebuilder:default=Delete

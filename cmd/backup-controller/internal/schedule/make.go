@@ -115,7 +115,7 @@ func newBackup(schedule *v1alpha1.BackupSchedule, name string) *v1alpha1.Backup 
 		},
 		Spec: v1alpha1.BackupSpec{
 			Cluster: schedule.Spec.Cluster, Type: schedule.Spec.Type, DeletionPolicy: schedule.Spec.DeletionPolicy,
-			DamagedPages: schedule.Spec.DamagedPages,
+			DamagedPages: schedule.Spec.DamagedPages, Resources: schedule.Spec.Resources.DeepCopy(),
 		},
 	}
 }
