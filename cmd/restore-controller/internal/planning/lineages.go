@@ -41,6 +41,7 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 		return nil, err
 	}
 	var found, elsewhere []layout.Lineage
+	var former []string // of clusters that had the name before
 	damaged := map[string]error{}
 	for _, name := range names {
 		owner, err := layout.ReadLineage(ctx, store, name)
@@ -52,7 +53,11 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 		case err != nil:
 			return nil, err
 		case owner.Lineage == "": // nothing in it can be restored
-		case q.Cluster != "" && owner.Writer.Name != q.Cluster || q.ClusterUID != "" && owner.Writer.UID != q.ClusterUID:
+		case q.Cluster != "" && owner.Writer.Name != q.Cluster:
+		case q.ClusterUID != "" && owner.Writer.UID != q.ClusterUID:
+			if owner.Writer.Namespace == q.Namespace {
+				former = append(former, "lineages/"+owner.Lineage)
+			}
 		case q.Cluster != "" && owner.Writer.Namespace == q.Namespace:
 			found = append(found, owner)
 		default:
@@ -64,6 +69,9 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 		return found, usable(found, damaged)
 	case len(elsewhere) == 0 && q.Cluster == "":
 		return nil, fmt.Errorf("%w: the repository is empty", ErrNotThere)
+	case len(elsewhere) == 0 && len(former) > 0:
+		return nil, fmt.Errorf("%w: the repository has nothing of the cluster %s that exists now, but of one that had its name before; to restore that, write its path in "+
+			"spec.source.repository.path: %s", ErrNotThere, q.Cluster, strings.Join(former[:min(len(former), maxFormer)], ", "))
 	case len(elsewhere) == 0:
 		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
 	}
@@ -72,6 +80,9 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 	}
 	return elsewhere, usable(elsewhere, damaged)
 }
+
+// maxFormer is how many lineages of former clusters are named.
+const maxFormer = 5
 
 // errFound ends a list early.
 var errFound = errors.New("found")

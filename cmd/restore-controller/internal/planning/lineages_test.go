@@ -46,6 +46,19 @@ func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
 	}
 }
 
+// A cluster that was deleted and created again under its name has archived nothing yet, and somebody wants the data of the former one.
+func TestAFormerClusterOfTheNameIsNamed(t *testing.T) {
+	store := buckettest.New(t, 4)
+	_, err := Read(t.Context(), store, Question{Cluster: "shop", Namespace: "demo", ClusterUID: "v"}, time.Now)
+	if !errors.Is(err, ErrNotThere) || !strings.Contains(err.Error(), "one that had its name before; to restore that, write its path in spec.source.repository.path: lineages/7-g0") {
+		t.Error(err)
+	}
+	_, err = Read(t.Context(), store, Question{Cluster: "shop", Namespace: "elsewhere", ClusterUID: "v"}, time.Now)
+	if !errors.Is(err, ErrNotThere) || strings.Contains(err.Error(), "7-g0") {
+		t.Errorf("one of another namespace: %v", err)
+	}
+}
+
 func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 	store := buckettest.New(t, 4)
 	whole := Question{Namespace: "elsewhere"}
