@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/test/testkit/place"
 	"howdah.dev/howdah/test/testkit/writes"
 )
 
@@ -23,6 +21,8 @@ import (
 type Change struct {
 	Name string
 	do   func(r *round, number int)
+	// prepare is done before clients begin, and what it returns once they have ended; nil: nothing is.
+	prepare func(r *round) (tidy func())
 	// Breaks: the primary doesn't end in order, or a pod of the Pooler ends, so that what is open ends with an error.
 	Breaks bool
 	// Alone: there are no controllers meanwhile.
@@ -37,6 +37,7 @@ func Changes() []Change {
 		{Name: "image", do: changeImage},
 		{Name: "resize", do: shrink},
 		{Name: "drain", do: func(r *round, _ int) { drain(r) }},
+		{Name: "drain-both", do: func(r *round, _ int) { drainBoth(r) }, prepare: besideThePrimary},
 		{Name: "graceful-delete", do: func(r *round, _ int) { r.deletePod() }},
 		{Name: "kill-pod", do: func(r *round, _ int) { r.killContainer() }, Breaks: true},
 		{Name: "node-loss", do: func(r *round, _ int) { loseNode(r) }, Breaks: true},
@@ -90,21 +91,6 @@ func (r *round) apply(patch string) {
 	r.Merge(cluster, patch)
 	r.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
 	r.awaitWhole()
-}
-
-// drain takes the primary's node out of service, as for its maintenance.
-func drain(r *round) {
-	node := r.primary.Spec.NodeName
-	kubectl := func(args ...string) {
-		if out, err := exec.Command(place.Kubectl(r.T), args...).CombinedOutput(); err != nil {
-			r.Errorf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-		}
-	}
-	heal := r.healing(func() { kubectl("uncordon", node) })
-	r.strike()
-	kubectl("drain", node, "--pod-selector="+v1alpha1.LabelCluster+"="+name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
-	r.awaitFailover()
-	heal()
 }
 
 // loseNode cuts the primary's node off, and its power: nobody there says that connections have ended.
@@ -174,9 +160,7 @@ func NewPooled(t *testing.T, options Options) *Subject {
 	s := New(t, options)
 	pooler := &v1alpha1.Pooler{ObjectMeta: s.Meta(name), Spec: v1alpha1.PoolerSpec{
 		Cluster: v1alpha1.LocalReference{Name: name}, Instances: 2, PoolSize: poolSize,
-		Scheduling: v1alpha1.Scheduling{
-			NodeSelector: map[string]string{corev1.LabelHostname: home}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		},
+		Scheduling: scheduledAtHome(),
 	}}
 	s.Must(s.Create(t.Context(), pooler))
 	s.AwaitTrue(pooler, v1alpha1.ConditionReady)
@@ -227,6 +211,9 @@ func (s *Subject) TryPooled(t *testing.T, change Change, number int) PooledResul
 		defer r.LeaveAlone()()
 	}
 	r.primary = r.Subject.primary()
+	if change.prepare != nil {
+		defer change.prepare(r)()
+	}
 	r.until("the rows of the previous round to be deleted", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.fresh = r.client("fresh", r.target, false)
 	pooled, direct := r.crowd("pooled", r.pooler, crowd), r.crowd("direct", r.target, controls)
