@@ -48,6 +48,7 @@ type bouncer struct {
 
 	mu      sync.Mutex
 	session *pgconn.PgConn // of the console
+	spare   *pgconn.PgConn // another one, for the next pause
 }
 
 // start runs PgBouncer on a configuration, and waits until its console answers.
@@ -73,7 +74,7 @@ func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, serve
 		return fmt.Errorf("start PgBouncer: %w", err)
 	}
 	for {
-		err := b.do(ctx, "SHOW VERSION")
+		err := b.answers(ctx)
 		if err == nil {
 			return nil
 		}
@@ -165,8 +166,34 @@ func (b *bouncer) do(ctx context.Context, command string) error {
 	return err
 }
 
+// answers says whether the console answers.
+func (b *bouncer) answers(ctx context.Context) error { return b.do(ctx, "SHOW VERSION") }
+
+// prepareTime is how long a session for the next pause may take. The loop waits for it, and has to hear of a handover meanwhile.
+const prepareTime = 500 * time.Millisecond
+
+// prepare opens a session for the next pause, beside the one for commands: where clients have taken all file descriptors by then, there is no other one.
+func (b *bouncer) prepare(ctx context.Context) error {
+	b.mu.Lock()
+	there := b.spare != nil && !b.spare.IsClosed()
+	b.mu.Unlock()
+	if there {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
+	session, err := b.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("a session of the console for the next pause: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spare = session
+	return nil
+}
+
 // pause has what clients ask for kept from now on. The function that it returns waits until no transaction is open any more, or ctx ends. It
-// takes the session that is open for it, as a login takes time, and doesn't cancel but close it: PgBouncer takes a cancel request of whoever waits for
+// takes a session that is open for it, as a login takes time, and doesn't cancel but close it: PgBouncer takes a cancel request of whoever waits for
 // one to resume. Logins that are under way may end first, within settle.
 func (b *bouncer) pause(ctx context.Context, settle time.Duration, poolSize int) (drained func() error, err error) {
 	limited, cancel := context.WithTimeout(ctx, commandTime)
@@ -193,12 +220,12 @@ func (b *bouncer) pause(ctx context.Context, settle time.Duration, poolSize int)
 	}, nil
 }
 
-// take takes the session of the console, so that the next command opens another one.
+// take takes the session that is there for a pause.
 func (b *bouncer) take(ctx context.Context) (*pgconn.PgConn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	session := b.session
-	b.session = nil
+	session := b.spare
+	b.spare = nil
 	if session == nil || session.IsClosed() {
 		return b.connect(ctx)
 	}
@@ -287,11 +314,14 @@ const settleLooks = 20
 
 func (l *logins) in(pools []map[string]string) (pending bool) {
 	for _, pool := range pools {
-		name := pool["user"] + "@" + pool["database"]
+		name, size := pool["user"]+"@"+pool["database"], l.size
+		if pool["database"] == lookupDatabase {
+			size = lookupPool
+		}
 		switch {
 		case pool["sv_login"] != "0":
 			l.looks[name], pending = 0, true
-		case pool["cl_waiting"] != "0" && serversOf(pool) < l.size && l.looks[name] < settleLooks:
+		case pool["cl_waiting"] != "0" && serversOf(pool) < size && l.looks[name] < settleLooks:
 			l.looks[name]++
 			pending = true
 		}
@@ -315,33 +345,4 @@ func (b *bouncer) use(ctx context.Context, config agentapi.PoolerConfig, servers
 		return err
 	}
 	return b.do(ctx, "RELOAD")
-}
-
-// endOthers ends each client that is in a transaction on another server than this one. That server is no primary any more, so
-// nothing comes of it; one that is frozen or cut off would never say so.
-func (b *bouncer) endOthers(ctx context.Context, server place) error {
-	servers, err := b.rows(ctx, "SHOW SERVERS")
-	if err != nil {
-		return err
-	}
-	elsewhere := map[string]bool{}
-	for _, s := range servers {
-		if s["link"] != "" && (s["addr"] != server.Address || s["port"] != strconv.Itoa(server.Port)) {
-			elsewhere[s["link"]] = true
-		}
-	}
-	if len(elsewhere) == 0 {
-		return nil
-	}
-	clients, err := b.rows(ctx, "SHOW CLIENTS")
-	if err != nil {
-		return err
-	}
-	for _, c := range clients {
-		if elsewhere[c["ptr"]] {
-			b.log.Warn("a transaction on the former primary is ended", "user", c["user"], "database", c["database"])
-			err = errors.Join(err, b.do(ctx, "KILL_CLIENT "+c["id"]))
-		}
-	}
-	return err
 }

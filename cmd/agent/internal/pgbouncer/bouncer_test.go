@@ -1,6 +1,9 @@
 package pgbouncer
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 func TestAPauseWaitsForLoginsButNotForThoseThatALimitKeepsFromBeginning(t *testing.T) {
 	pool := func(waiting, login, active string) []map[string]string {
@@ -22,5 +25,17 @@ func TestAPauseWaitsForLoginsButNotForThoseThatALimitKeepsFromBeginning(t *testi
 		}
 		look("none begins", pool("5", "0", "1"), false)
 		look("one begins after all", pool("5", "1", "1"), true)
+	}
+}
+
+func TestAPauseDoesNotWaitForMoreSessionsThatPasswordsAreLookedUpOver(t *testing.T) {
+	l := logins{size: 100, looks: map[string]int{}}
+	pool := map[string]string{"user": "howdah_pooler", "database": lookupDatabase, "cl_waiting": "9", "sv_login": "0", "sv_active": strconv.Itoa(lookupPool)}
+	if l.in([]map[string]string{pool}) {
+		t.Error("it waits for another one")
+	}
+	pool["sv_active"], pool["sv_login"] = "0", "1"
+	if !l.in([]map[string]string{pool}) {
+		t.Error("it breaks one off")
 	}
 }

@@ -67,7 +67,7 @@ func fromEnv(variable string) int {
 	return n
 }
 
-// alone runs PgBouncer as a person would, with the configuration of the pooler but for what ends connections to replicas.
+// alone runs PgBouncer as a person would, with the configuration of the pooler but for what ends connections to replicas, and looks passwords up.
 func (b *bed) alone() (port int) {
 	b.t.Helper()
 	dir := filepath.Join(b.dir, "alone")
@@ -78,7 +78,9 @@ func (b *bed) alone() (port int) {
 	paths := b.pooler.Paths
 	paths.RunDir, paths.Port = dir, port
 	config := render(b.config, paths, b.pooler.servers)
-	config = strings.ReplaceAll(config, " connect_query='"+notReplica+"'", "")
+	ownLookup, ownQuery := fmt.Sprintf("host=%s port=%d", dir, lookupPort), " connect_query='"+notReplica(b.config)+"'"
+	config = strings.ReplaceAll(config, ownLookup, "dbname=postgres "+route(b.config, b.pooler.servers))
+	config = strings.ReplaceAll(config, ownQuery, "")
 	for file, content := range map[string]string{iniFile: config, userFile: fmt.Sprintf("%q %q\n", console, "secret")} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o640); err != nil {
 			b.t.Fatal(err)

@@ -128,6 +128,9 @@ func (m *mind) tick(now time.Time) act {
 	return m.limit(now)
 }
 
+// slept takes in that a pooler was frozen: a pause doesn't end by that. Meanwhile, another primary may have begun, of which it has to hear first.
+func (m *mind) slept(d time.Duration) { m.since = m.since.Add(d) }
+
 // limit lets clients go when they were held for long enough.
 func (m *mind) limit(now time.Time) act {
 	if !m.held || now.Sub(m.since) < pauseLimit {

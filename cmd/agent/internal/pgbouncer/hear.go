@@ -38,7 +38,7 @@ func (p *Pooler) hear(ctx context.Context, r report) error {
 		return nil
 	}
 	defer p.explain(r)
-	now := time.Now()
+	now := p.now()
 	if r.err == nil && p.doubts(r.place, now) {
 		return p.act(ctx, p.mind.lost(now), nil)
 	}
@@ -72,7 +72,7 @@ func (p *Pooler) explain(r report) {
 
 // feel takes in that the server which clients are sent to accepts sessions, or not yet, or has just ended one. After news, its agent is asked anew.
 func (p *Pooler) feel(ctx context.Context, s sign) error {
-	now := time.Now()
+	now := p.now()
 	switch doubted := !p.doubted.IsZero(); {
 	case len(p.servers) == 0 || s.place != p.servers[0]:
 	case s.state == starting && doubted: // it recovers from a crash, while its agent may take it for what it was

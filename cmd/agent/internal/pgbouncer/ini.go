@@ -3,6 +3,7 @@ package pgbouncer
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,13 +18,28 @@ import (
 // console is the user of PgBouncer's console. Its password is of this process alone.
 const console = "howdah_console"
 
-// notReplica ends a connection to a server that is no primary before a client gets it. PgBouncer ignores an error of this query, so the
+// unless ends a connection before a client gets it where this holds of the server. PgBouncer ignores an error of the query of a new connection, so the
 // query has to end the session.
-const notReplica = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE pg_catalog.pg_is_in_recovery()"
+func unless(holds string) string {
+	return "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE " + holds
+}
+
+// ofAnother holds of a server of another cluster, which may have got the address of one of ours. Its certificate may be of the same CA, if a person has
+// issued them, and its roles may have the same passwords, if it was restored from a backup.
+func ofAnother(config agentapi.PoolerConfig) string {
+	return "pg_catalog.current_setting($$cluster_name$$) OPERATOR(pg_catalog.<>) $$" + config.Cluster + "$$"
+}
+
+// notReplica is for who writes.
+func notReplica(config agentapi.PoolerConfig) string {
+	return unless("pg_catalog.pg_is_in_recovery() OR " + ofAnother(config))
+}
 
 // readOnly is for readers. It ends no connection to a replica that was promoted since it was named: what is read there is newer than at any
 // replica, and PgBouncer answers clients with an error if the last login has failed and a change of servers has left no connection.
-const readOnly = "SET default_transaction_read_only = on"
+func readOnly(config agentapi.PoolerConfig) string {
+	return "SET default_transaction_read_only = on; " + unless(ofAnother(config))
+}
 
 // place is a server.
 type place struct {
@@ -43,9 +59,9 @@ func defaults() map[string]string {
 
 // route says where PgBouncer sends clients: to one of these servers in turn.
 func route(config agentapi.PoolerConfig, servers []place) string {
-	query := notReplica
+	query := notReplica(config)
 	if config.ReadOnly {
-		query = readOnly
+		query = readOnly(config)
 	}
 	var hosts []string
 	for _, server := range servers {
@@ -54,6 +70,10 @@ func route(config agentapi.PoolerConfig, servers []place) string {
 	return fmt.Sprintf("host=%s port=%d load_balance_hosts=round-robin connect_query='%s'", strings.Join(hosts, ","), servers[0].Port, query)
 }
 
+// noTimeout is for whoever looks passwords up: PgBouncer takes the age of such a transaction for the time since 1970, and would end it, and the
+// client's login, at once where spec.pgbouncer.parameters has a transaction_timeout.
+const noTimeout = math.MaxInt32
+
 // render is pgbouncer.ini with these as the servers of every database.
 func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	all := defaults()
@@ -61,8 +81,8 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	maps.Copy(all, map[string]string{
 		"listen_addr": "*", "listen_port": strconv.Itoa(paths.Port), "unix_socket_dir": paths.RunDir,
 		"pool_mode": config.Mode, "default_pool_size": strconv.Itoa(int(config.PoolSize)), "max_client_conn": strconv.Itoa(int(config.MaxClientConnections)),
-		"auth_type": "scram-sha-256", "auth_file": filepath.Join(paths.RunDir, userFile), "auth_user": postgres.RolePooler, "auth_dbname": "postgres",
-		"auth_query":         "SELECT rolname, rolpassword FROM " + postgres.PoolerLookup + "($1::pg_catalog.text)",
+		"auth_type": "scram-sha-256", "auth_file": filepath.Join(paths.RunDir, userFile), "auth_user": postgres.RolePooler, "auth_dbname": lookupDatabase,
+		"auth_query":         lookupQuery,
 		"admin_users":        console,
 		"server_tls_sslmode": "verify-ca",
 		"server_login_retry": "0.1",
@@ -80,7 +100,8 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	for _, name := range slices.Sorted(maps.Keys(config.Databases)) {
 		fmt.Fprintf(&file, "%s = %s%s\n", name, to, limits(config.Databases[name], "max_db_connections", "max_db_client_connections"))
 	}
-	fmt.Fprintf(&file, "* = %s\n\n[users]\n", to)
+	fmt.Fprintf(&file, "%s = host=%s port=%d pool_size=%d\n", lookupDatabase, paths.RunDir, lookupPort, lookupPool)
+	fmt.Fprintf(&file, "* = %s\n\n[users]\n%s = transaction_timeout=%d\n", to, postgres.RolePooler, noTimeout)
 	for _, name := range slices.Sorted(maps.Keys(config.Users)) {
 		fmt.Fprintf(&file, "%s =%s\n", name, limits(config.Users[name], "max_user_connections", "max_user_client_connections"))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -172,16 +173,24 @@ func why(err error) string {
 }
 
 func (p *pulse) connect(ctx context.Context, to place) (*pgconn.PgConn, error) {
+	return connectTo(ctx, p.tls, to, postgres.RolePooler)
+}
+
+// connectTo opens a session of the pooler's own at a server.
+func connectTo(ctx context.Context, trusting func(place) (*tls.Config, error), to place, application string) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig("sslmode=disable")
 	if err != nil {
 		return nil, err
 	}
-	if config.TLSConfig, err = p.tls(to); err != nil {
+	if config.TLSConfig, err = trusting(to); err != nil {
 		return nil, err
 	}
 	config.TLSConfig.NextProtos, config.TLSConfig.MinVersion = nil, tls.VersionTLS12
 	config.Host, config.Port, config.Fallbacks = to.Address, uint16(to.Port), nil
 	config.User, config.Database, config.ConnectTimeout = postgres.RolePooler, "postgres", loginTime
-	config.RuntimeParams = map[string]string{"application_name": postgres.RolePooler, "idle_session_timeout": "0"}
+	config.RuntimeParams = map[string]string{
+		"application_name": application, "idle_session_timeout": "0", "search_path": "pg_catalog",
+		"statement_timeout": strconv.FormatInt(lookupTime.Milliseconds(), 10),
+	}
 	return pgconn.ConnectConfig(ctx, config)
 }

@@ -45,6 +45,7 @@ type bed struct {
 	stop            context.CancelFunc
 	ended           chan error
 	config          agentapi.PoolerConfig
+	limit           int // of PgBouncer's open files; 0: none but the usual one
 }
 
 // instance is one server and the desk of its agent.
@@ -128,7 +129,7 @@ func (b *bed) instance(n int, prepare func(*pgtest.Server)) *instance {
 	b.ca.Fill(b.t, tls, pod, pod+".shop-pods.demo.svc")
 	pgtest.Own(b.t, tls)
 	s.Configure(map[string]string{
-		"listen_addresses": address, "port": strconv.Itoa(b.port), "ssl": "on", "ssl_cert_file": filepath.Join(tls, "tls.crt"),
+		"listen_addresses": address, "port": strconv.Itoa(b.port), "cluster_name": "shop", "ssl": "on", "ssl_cert_file": filepath.Join(tls, "tls.crt"),
 		"ssl_key_file": filepath.Join(tls, "tls.key"), "ssl_ca_file": filepath.Join(tls, "ca.crt"), "log_connections": "on", "ident_file": maps,
 	})
 	s.Start()
@@ -189,8 +190,12 @@ func (b *bed) run(change func(*agentapi.PoolerConfig)) {
 	if err := os.Chmod(paths.RunDir, 0o775|os.ModeSetgid); err != nil { // PgBouncer is of another user here
 		b.t.Fatal(err)
 	}
+	command := []string{"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"}
+	if b.limit > 0 {
+		command = append(command, "prlimit", fmt.Sprintf("--nofile=%d:%d", b.limit, b.limit))
+	}
 	b.pooler = New(Options{
-		Paths: paths, Pod: "pool-1", Command: append([]string{"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"}, bouncertest.Command(b.t)...),
+		Paths: paths, Pod: "pool-1", Command: append(command, bouncertest.Command(b.t)...),
 		API: b.slice, AgentPort: b.agentPort, Log: slog.New(slog.NewTextHandler(writer{b.t}, nil)),
 	})
 	ctx, stop := context.WithCancel(b.t.Context())
@@ -349,6 +354,30 @@ func TestNobodyIsSentToAReplicaWhateverTheAgentSays(t *testing.T) {
 	c.SQL("SELECT pg_promote()")
 	if got := <-answered; got != c.place.Address {
 		t.Errorf("a query was answered by %s", got)
+	}
+}
+
+// An address may become that of another cluster's primary, whose certificate is of the same CA, and whose roles have the same passwords.
+func TestNobodyIsSentToAServerOfAnotherClusterThatHasTheAddress(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	other := b.instance(1, standby(t, a, b.port))
+	other.SQL("SELECT pg_promote()")
+	other.SQL("ALTER SYSTEM SET cluster_name = restored")
+	other.Stop()
+	other.Start()
+	b.lead(a, 1)
+	b.run(nil)
+	conn := b.connect()
+	b.asked(conn)
+	b.lead(other, 2)
+	b.until("the pooler uses the other server", func() bool { return b.pooler.Serving() == other.place.Pod })
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var address string
+	if err := conn.QueryRow(ctx, "SELECT host(inet_server_addr())").Scan(&address); err == nil {
+		t.Errorf("a query was answered by %s", address)
 	}
 }
 

@@ -15,16 +15,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
-	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -75,6 +70,9 @@ type Pooler struct {
 	bouncer *bouncer
 	poller  *poller
 	pulse   *pulse
+	lookups *lookups
+	strays  *strays
+	wakes   wakes
 	mind    mind
 	target  place   // that is asked
 	servers []place // that PgBouncer sends clients to; none: it doesn't run yet
@@ -88,13 +86,15 @@ type Pooler struct {
 	shutting bool // it ends when their transactions have
 	// waitsFor is the reason why clients wait that was logged last.
 	waitsFor string
+	// mute is since when PgBouncer doesn't answer; zero: it does.
+	mute time.Time
 	// doubted is since when the server that clients are sent to may be dead, whatever its agent says; zero: it isn't doubted.
 	doubted time.Time
 }
 
 // New makes a pooler; Run starts it.
 func New(options Options) *Pooler {
-	return &Pooler{Options: options, drained: make(chan string)}
+	return &Pooler{Options: options, drained: make(chan string), strays: newStrays()}
 }
 
 // Run runs PgBouncer until ctx ends and its clients have gone, or it has waited long enough for that.
@@ -109,6 +109,14 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, crashes: newCrashes(os.Stderr), ended: make(chan struct{})}
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
+	p.lookups = newLookups(p.serverTLS, config.ReadOnly, p.Log)
+	if err := os.MkdirAll(p.RunDir, 0o755); err != nil {
+		return err
+	}
+	listener, err := p.lookups.listen(p.RunDir)
+	if err != nil {
+		return fmt.Errorf("a socket for looking passwords up: %w", err)
+	}
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
 	p.pulse = newPulse(p.serverTLS, p.Log)
 	places, reports, signs := make(chan place), make(chan report), make(chan sign)
@@ -118,6 +126,8 @@ func (p *Pooler) Run(ctx context.Context) error {
 	all.Go(func() { watch(beside, p.API, config.Namespace, config.EndpointSlice, p.Log, places) })
 	all.Go(func() { p.poller.run(beside, reports) })
 	all.Go(func() { p.pulse.run(beside, signs) })
+	all.Go(func() { p.lookups.run(beside, listener) })
+	all.Go(func() { p.wakes.run(beside) })
 	all.Go(func() { p.bouncer.crashes.tell(beside, p.pulse, signs) })
 	return p.loop(ctx, beside, places, reports, signs)
 }
@@ -171,8 +181,10 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			err = p.feel(beside, s)
 		case id := <-p.drained:
 			p.hasDrained(id)
+		case v := <-p.strays.silent:
+			err = p.leave(beside, v)
 		case <-tick.C:
-			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(time.Now()), nil))
+			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(p.now()), nil))
 			if p.leaving && !p.shutting && !p.bouncer.hasClients(beside) {
 				due = time.After(0)
 			}
@@ -182,6 +194,13 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 		}
 		p.beat()
 	}
+}
+
+// now is when something was learned. A pooler that was frozen until then notes that first.
+func (p *Pooler) now() time.Time {
+	now := time.Now()
+	p.mind.slept(p.wakes.slept(now))
+	return now
 }
 
 // act does to PgBouncer what was decided; to are the servers, where there are any.
@@ -208,6 +227,7 @@ func nowhere() []place { return []place{{Address: "127.0.0.1", Port: 1}} }
 // that a replica lags, so readers are sent nowhere: they wait until PgBouncer's own limit.
 func (p *Pooler) release(ctx context.Context) error {
 	p.fails()
+	p.lookups.aim(p.servers, false)
 	if p.config.ReadOnly {
 		if err := p.bouncer.use(ctx, p.config, nowhere()); err != nil {
 			return err
@@ -219,6 +239,7 @@ func (p *Pooler) release(ctx context.Context) error {
 
 // serve sends clients to these servers.
 func (p *Pooler) serve(ctx context.Context, to []place) error {
+	p.lookups.aim(to, true)
 	if len(p.servers) == 0 {
 		return p.begin(ctx, to)
 	}
@@ -269,9 +290,6 @@ func names(of []place) string {
 
 // begin starts PgBouncer.
 func (p *Pooler) begin(ctx context.Context, to []place) error {
-	if err := os.MkdirAll(p.RunDir, 0o755); err != nil {
-		return err
-	}
 	p.files = p.sum()
 	if err := p.bouncer.start(ctx, p.config, to); err != nil {
 		return err
@@ -361,13 +379,39 @@ func (p *Pooler) goOn(ctx context.Context) error {
 	return nil
 }
 
-// look takes in a changed configuration and certificates, and has PgBouncer be paused just when it should be, whatever became of a command.
+// look takes in what nobody tells: a changed configuration and certificates, and what PgBouncer does.
 func (p *Pooler) look(ctx context.Context) error {
 	if len(p.servers) == 0 || time.Since(p.looked) < lookTime {
 		return nil
 	}
 	p.looked = time.Now()
+	if err := p.endHung(ctx); err != nil {
+		return err
+	}
 	p.reread(ctx)
+	return errors.Join(p.lookForStrays(ctx), p.keep(ctx), p.bouncer.prepare(ctx))
+}
+
+// hungTime is how long PgBouncer may not answer.
+const hungTime = time.Minute
+
+// endHung ends a PgBouncer that has not answered for long, so that the container begins anew: nobody could tell it to let its clients continue.
+func (p *Pooler) endHung(ctx context.Context) error {
+	err := p.bouncer.answers(ctx)
+	switch {
+	case err == nil:
+		p.mute = time.Time{}
+	case p.mute.IsZero():
+		p.mute = time.Now()
+	case time.Since(p.mute) > hungTime:
+		p.Log.Error("PgBouncer does not answer, and is ended", "error", err)
+		return p.bouncer.process.Process.Kill()
+	}
+	return err
+}
+
+// keep has PgBouncer be paused just when it should be, whatever became of a command.
+func (p *Pooler) keep(ctx context.Context) error {
 	switch {
 	case p.mind.held:
 		return p.hold(ctx)
@@ -383,85 +427,6 @@ func (p *Pooler) look(ctx context.Context) error {
 	}
 	p.Log.Warn("PgBouncer was paused for nothing")
 	return p.bouncer.resume(ctx)
-}
-
-// reread takes in a changed configuration, and has PgBouncer read what of it is PgBouncer's, and its certificates.
-func (p *Pooler) reread(ctx context.Context) {
-	config, err := p.readConfig()
-	if err != nil {
-		p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
-		return
-	}
-	next := setup{config, p.sum()}
-	switch {
-	case next.is(setup{p.config, p.files}):
-		p.refuses(nil)
-		return
-	case p.refused != nil && next.is(*p.refused):
-		return
-	}
-	if p.isNews(next) {
-		if err := p.bouncer.use(ctx, config, p.servers); err != nil {
-			p.goBack(ctx, next, err)
-			return
-		}
-	}
-	p.config, p.files, p.mind.knownLagOnly = config, next.files, config.KnownLagOnly
-	p.refuses(nil)
-	p.Log.Info("the configuration was read again")
-	p.watchServer() // clients may be kept waiting in the new mode
-	p.tell()
-}
-
-// setup is a configuration and the sum of the certificates beside it.
-type setup struct {
-	config agentapi.PoolerConfig
-	files  [sha256.Size]byte
-}
-
-func (s setup) is(other setup) bool {
-	return s.files == other.files && reflect.DeepEqual(s.config, other.config)
-}
-
-// isNews says whether PgBouncer has to read something again.
-func (p *Pooler) isNews(s setup) bool {
-	return s.files != p.files || s.config.ClientTLS.CA != p.config.ClientTLS.CA || render(s.config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers)
-}
-
-// goBack uses the previous configuration again. Of one that it refuses, PgBouncer takes over what comes before the mistake, and the rest is its
-// own default: without certificates, and maybe without TLS.
-func (p *Pooler) goBack(ctx context.Context, from setup, refusal error) {
-	var said *pgconn.PgError
-	refused := errors.As(refusal, &said) // rather than that there was no answer
-	if reflect.DeepEqual(from.config, p.config) {
-		refused = false // there are only other certificates: it is no other configuration to go back to
-	} else if err := p.bouncer.use(ctx, p.config, p.servers); err != nil {
-		refusal, refused = errors.Join(refusal, err), false
-	} else {
-		p.files = from.files // which were read with it
-	}
-	if !refused {
-		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", refusal)
-		return
-	}
-	p.refuses(&from)
-	p.Log.Error("PgBouncer refuses the changed configuration, and its log says why; the previous one stays", "error", refusal)
-}
-
-// sum tells whether certificate, key or CA are others.
-func (p *Pooler) sum() (sum [sha256.Size]byte) {
-	hash := sha256.New()
-	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} {
-		content, err := os.ReadFile(filepath.Join(p.TLSDir, name))
-		if err != nil {
-			return p.files // it is being replaced
-		}
-		hash.Write(content)
-	}
-	if content, err := os.ReadFile(serverCA(p.Paths)); err == nil {
-		hash.Write(content)
-	}
-	return [sha256.Size]byte(hash.Sum(nil))
 }
 
 // shutdown are the steps of the end, each with how long to wait after it, at most: clients may go; then no new transactions; then nothing.
