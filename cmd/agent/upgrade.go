@@ -58,7 +58,7 @@ func upgradeWorker(ctx context.Context, task agentapi.UpgradeJob) (upgradejob.Wo
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	return upgradejob.Worker{
-		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch, PreloadLibraries: task.PreloadLibraries,
+		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch, PreloadLibraries: task.PreloadLibraries, OutputPlugins: task.OutputPlugins,
 		Run: postgres.Exec, Now: time.Now, Report: reporter.Report, ExtensionsDir: agentapi.ExtensionsDir,
 	}, reporter.Close, nil
 }

@@ -248,6 +248,8 @@ type UpgradeJob struct {
 	ToGeneration   string `json:"toGeneration"`
 	// PreloadLibraries is shared_preload_libraries of the cluster, without which some extensions can't be created.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+	// OutputPlugins is output_plugin_libraries of the cluster, without which logical slots can't be carried over; empty: it isn't set.
+	OutputPlugins string `json:"outputPlugins,omitempty"`
 	// Parameters of the cluster, which the new version has to accept, for the check.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DropLogicalSlots: that they are lost is no obstacle, for the check.
@@ -284,6 +286,8 @@ type UpgradeInspection struct {
 // UpgradeCheckResult is what the check has found.
 type UpgradeCheckResult struct {
 	Findings []Finding `json:"findings"`
+	// CopyBytes is how much space a copy of all data needs.
+	CopyBytes int64 `json:"copyBytes,omitempty"`
 }
 
 // Finding of an upgrade check.

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -40,20 +41,41 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 	if err != nil {
 		return none, err
 	}
-	w.Report(job.Progress{Phase: "Asking"}) // last: what comes and goes, such as prepared transactions, is to be true when the cluster is stopped
-	images, err := extensions.Find(w.ExtensionsDir, task.ToVersion)
-	if err != nil {
-		return none, job.Final(ReasonBadImage, err)
-	}
-	findings, err := inspect(ctx, connect, target{
-		major: task.ToVersion, share: append([]string{shareDir(found.newBin)}, filepath.SplitList(images.Share)...),
-		lib: libDir(found.newBin), mounted: filepath.SplitList(images.Lib), dropsSlots: task.DropLogicalSlots,
-	})
+	to, err := w.target(ctx, task, found)
 	if err != nil {
 		return none, err
 	}
-	return agentapi.UpgradeCheckResult{Findings: fit(append(findings, rehearsed...))}, nil
+	w.Report(job.Progress{Phase: "Asking"}) // last: what comes and goes, such as prepared transactions, is to be true when the cluster is stopped
+	findings, err := inspect(ctx, connect, to)
+	if err != nil {
+		return none, err
+	}
+	bytes, err := sizeOf(ctx, connect)
+	if err != nil {
+		return none, err
+	}
+	return agentapi.UpgradeCheckResult{Findings: fit(append(findings, rehearsed...)), CopyBytes: replicate.Room(bytes)}, nil
 }
+
+// target is what the new image and the settings of the cluster say of the new version, once it was rehearsed.
+func (w Worker) target(ctx context.Context, task agentapi.UpgradeJob, found programs) (target, error) {
+	images, err := extensions.Find(w.ExtensionsDir, task.ToVersion)
+	if err != nil {
+		return target{}, job.Final(ReasonBadImage, err)
+	}
+	plugins, err := w.outputPlugins(ctx, found, w.newScratch(), task.Parameters)
+	if err != nil {
+		return target{}, err
+	}
+	return target{
+		major: task.ToVersion, share: append([]string{shareDir(found.newBin)}, filepath.SplitList(images.Share)...),
+		lib: libDir(found.newBin), mounted: filepath.SplitList(images.Lib), dropsSlots: task.DropLogicalSlots,
+		plugins: plugins, origins: originsOf(task.Parameters),
+	}, nil
+}
+
+// newScratch is the data directory of the new version that a rehearsal writes.
+func (w Worker) newScratch() string { return filepath.Join(w.Scratch, "to") }
 
 func shareDir(binDir string) string {
 	return filepath.Join(binDir, "../../../../share/postgresql", filepath.Base(filepath.Dir(binDir)))
@@ -84,7 +106,7 @@ func fit(findings []agentapi.Finding) []agentapi.Finding {
 
 // rehearse upgrades a copy of the schema, which is thrown away with the pod.
 func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found programs, connect *pgx.ConnConfig) ([]agentapi.Finding, error) {
-	oldData, newData := filepath.Join(w.Scratch, "from"), filepath.Join(w.Scratch, "to")
+	oldData, newData := filepath.Join(w.Scratch, "from"), w.newScratch()
 	if err := errors.Join(os.RemoveAll(oldData), os.RemoveAll(newData)); err != nil {
 		return nil, err
 	}
@@ -108,7 +130,7 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 	}
 	findings = append(findings, refused...)
 	var failure *job.Failure
-	switch err := w.pgUpgrade(ctx, phaseChecking, found, oldData, newData, "--link", "--no-sync"); {
+	switch err := w.pgUpgrade(ctx, phaseChecking, found, oldData, newData, "--link", "--no-sync", "--retain"); {
 	case errors.As(err, &failure):
 		findings = append(findings, w.rehearsalFailed(ctx, found, failure))
 	case err != nil:
@@ -119,6 +141,11 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 			return nil, err
 		}
 		findings = append(findings, changed...)
+		affected, err := byUnicode(newData, task.ToVersion)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, affected...)
 	}
 	return findings, nil
 }
@@ -167,31 +194,37 @@ func (w Worker) copySchema(ctx context.Context, task agentapi.UpgradeJob, found 
 			Message: fmt.Sprintf("%s could not be copied for the check: %.300s", what, err),
 		})
 	}
-	if err := w.pipe(ctx, found, "postgres", "pg_dumpall", "--globals-only", "--no-role-passwords", "--dbname="+source+" dbname=postgres"); err != nil {
+	if err := w.pipe(ctx, found, task.FromVersion, "pg_dumpall", "--globals-only", "--no-role-passwords", "--dbname="+source+" dbname=postgres"); err != nil {
 		warn("", "Roles", err)
 	}
 	for _, database := range databases {
-		args := []string{"--schema-only", "--dbname=" + source + " dbname=" + postgres.QuoteConnInfo(database)}
-		if database != "postgres" && database != "template1" {
-			args = append(args, "--create")
-		}
-		if err := w.pipe(ctx, found, "postgres", "pg_dump", args...); err != nil {
+		if err := w.pipe(ctx, found, task.FromVersion, "pg_dump", schemaOf(source, database)...); err != nil {
 			warn(database, "The schema", err)
 		}
 	}
 	return findings, nil
 }
 
-// pipe dumps with one program and loads it into the scratch server with psql. Statements that fail there, such as roles
-// that exist already, don't matter.
-func (w Worker) pipe(ctx context.Context, found programs, database, program string, args ...string) error {
+// lockPatience is how long a dump waits for a table that somebody else has locked, in milliseconds.
+const lockPatience = 5 * 60 * 1000
+
+// schemaOf a database, with what is set for the database itself. That one of initdb's is there already doesn't matter.
+func schemaOf(source, database string) []string {
+	return []string{"--schema-only", "--create", fmt.Sprintf("--lock-wait-timeout=%d", lockPatience), "--dbname=" + source + " dbname=" + postgres.QuoteConnInfo(database)}
+}
+
+// pipe dumps with one program and loads it into the scratch server, of that major version, with psql. Statements that fail there, such as roles
+// that exist already, don't matter. No setting of a role or a database that was loaded before has an effect: in one that is read-only, nothing
+// would be created.
+func (w Worker) pipe(ctx context.Context, found programs, major int, program string, args ...string) error {
 	dump := filepath.Join(w.Scratch, "dump.sql")
 	if _, err := w.Run(ctx, filepath.Join(found.newBin, program), append(args, "--file="+dump)...); err != nil {
 		return err
 	}
 	defer os.Remove(dump)
-	_, err := w.Run(ctx, filepath.Join(found.newBin, "psql"), "--no-psqlrc", "--quiet", "--host="+w.Scratch,
-		"--username=postgres", "--dbname="+database, "--output=/dev/null", "--file="+dump)
+	session := fmt.Sprintf("host=%s port=5432 user=postgres dbname=postgres options=%s", postgres.QuoteConnInfo(w.Scratch),
+		postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(major))))
+	_, err := w.Run(ctx, filepath.Join(found.newBin, "psql"), "--no-psqlrc", "--quiet", "--dbname="+session, "--output=/dev/null", "--file="+dump)
 	return err
 }
 
@@ -206,15 +239,25 @@ func ConnectionString(task agentapi.UpgradeJob) string {
 		postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(task.FromVersion))))
 }
 
+// databasesOf a cluster that the role of the check can connect to. The others are findings: those that a DROP DATABASE has left, and those that
+// only some may connect to.
 func databasesOf(ctx context.Context, connect *pgx.ConnConfig) ([]string, error) {
 	conn, err := pgx.ConnectConfig(ctx, connect)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", connect.Host, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	rows, err := conn.Query(ctx, "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn ORDER BY datname")
+	return column(ctx, conn, `SELECT datname::text FROM pg_catalog.pg_database
+		WHERE datallowconn AND datconnlimit NOT IN (-2, 0) AND pg_catalog.has_database_privilege(oid, 'CONNECT') ORDER BY 1`)
+}
+
+// sizeOf all databases together, in bytes.
+func sizeOf(ctx context.Context, connect *pgx.ConnConfig) (bytes int64, err error) {
+	conn, err := pgx.ConnectConfig(ctx, connect)
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("connect to %s: %w", connect.Host, err)
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, "SELECT pg_catalog.sum(pg_catalog.pg_database_size(oid))::int8 FROM pg_catalog.pg_database").Scan(&bytes)
+	return bytes, err
 }

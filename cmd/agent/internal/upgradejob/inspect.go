@@ -23,79 +23,10 @@ type target struct {
 	mounted []string
 	// dropsSlots: a person consents to the loss of logical slots.
 	dropsSlots bool
-}
-
-// inspection is one question to a running database. Each row of the answer is one finding: its text goes into message.
-type inspection struct {
-	check    string
-	severity string
-	cluster  bool // about the cluster, not about one database
-	applies  func(from, to int) bool
-	query    string
-	message  string
-	// consented says that a person accepts it, so that it is a warning only; nil: nobody can.
-	consented func(target) bool
-}
-
-// severityFor an upgrade.
-func (i inspection) severityFor(to target) string {
-	if i.consented != nil && i.consented(to) {
-		return severityWarning
-	}
-	return i.severity
-}
-
-func always(int, int) bool { return true }
-
-// inspections are all questions that SQL alone can answer.
-var inspections = []inspection{
-	{
-		check: "PreparedTransactions", severity: severityError, cluster: true, applies: always,
-		query:   "SELECT gid || ' in ' || database FROM pg_catalog.pg_prepared_xacts ORDER BY 1",
-		message: "The prepared transaction %s would be lost: COMMIT PREPARED or ROLLBACK PREPARED it first.",
-	}, {
-		check: "InvalidDatabase", severity: severityError, cluster: true, applies: always,
-		query:   "SELECT datname FROM pg_catalog.pg_database WHERE datconnlimit = -2",
-		message: "Database %s was dropped only in part: DROP DATABASE it again first.",
-	}, {
-		check: "LogicalSlots", severity: severityError, cluster: true, applies: func(from, _ int) bool { return from < 17 },
-		query:     "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
-		message:   "The logical replication slot %s is lost with the upgrade, and its subscriber has to start over: drop it first, or consent with spec.dropLogicalSlots: true.",
-		consented: func(to target) bool { return to.dropsSlots },
-	}, {
-		check: "Subscriptions", severity: severityWarning, applies: func(from, _ int) bool { return from < 17 },
-		query: `SELECT s.subname::text FROM pg_catalog.pg_subscription s
-			JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database() ORDER BY 1`,
-		message: "The subscription %s is disabled by the upgrade, and forgets which tables it has copied. Once enabled, it skips their changes silently until it is refreshed. " +
-			"So either let nothing write to the published tables at the publisher from before the upgrade until you have run ALTER SUBSCRIPTION ... ENABLE and then " +
-			"ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false); or drop it, empty its tables, and create it again.",
-	}, {
-		check: "InPlaceTablespace", severity: severityError, cluster: true, applies: func(_, to int) bool { return to < 19 },
-		query: `SELECT spcname::text FROM pg_catalog.pg_tablespace
-			WHERE pg_catalog.pg_tablespace_location(oid) LIKE 'pg\_tblspc/%' ORDER BY 1`,
-		message: "The tablespace %s is a folder of the data directory, as after a restore, and pg_upgrade can't upgrade it: move its tables with " +
-			"ALTER TABLE ALL IN TABLESPACE ... SET TABLESPACE pg_default in each database, its indexes likewise, then DROP TABLESPACE.",
-	}, {
-		check: "RegTypes", severity: severityError, applies: always,
-		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname || ' (' || t.typname || ')'
-			FROM pg_catalog.pg_attribute a
-			JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'm', 'i', 'p')
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
-			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_t'
-			AND t.typname IN ('regproc', 'regprocedure', 'regoper', 'regoperator', 'regconfig', 'regdictionary', 'regnamespace', 'regcollation')
-			AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace ORDER BY 1`,
-		message: "Column %s has a type that stores object IDs, which change: ALTER its TYPE to text first.",
-	}, {
-		check: "ACLItems", severity: severityError, applies: func(from, to int) bool { return from < 16 && to >= 16 },
-		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname
-			FROM pg_catalog.pg_attribute a
-			JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'm', 'i', 'p')
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-			AND a.atttypid IN ('pg_catalog.aclitem'::pg_catalog.regtype, 'pg_catalog.aclitem[]'::pg_catalog.regtype) ORDER BY 1`,
-		message: "Column %s is of type aclitem, whose format changed in 16: ALTER its TYPE to text first.",
-	},
+	// plugins are the output plugins that its server lets the clients of logical slots use; nil: all.
+	plugins []string
+	// origins are how many replication origins its server has room for.
+	origins int
 }
 
 // inspect asks every question in every database.
@@ -149,7 +80,11 @@ func inspectDatabase(ctx context.Context, connect *pgx.ConnConfig, to target, fi
 		if err != nil {
 			return nil, err
 		}
-		findings = append(findings, overrides...)
+		replication, err := inspectReplication(ctx, conn, from, to)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(append(findings, overrides...), replication...)
 	}
 	missing, err := missingFiles(ctx, conn, connect.Database, to)
 	return append(findings, missing...), err

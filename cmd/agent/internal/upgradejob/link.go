@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -50,18 +49,32 @@ func walEnd(control postgres.ControlData) agentapi.WALEnd {
 	}
 }
 
-// giveUp forbids to start the old data on this volume, durably, ahead of pg_upgrade: its server of the old version writes WAL that no
-// replica has, and then its files are linked. Data that isn't as it was found is not given up.
-func (w Worker) giveUp(ctx context.Context, found programs, old generation.Generation, expected agentapi.WALEnd) error {
-	control, err := postgres.ReadControlData(ctx, w.Run, found.oldBin, w.Volume.PGData(old.ID))
+// asInspected refuses to link where the data is not as it was found, so that no replica is known to have all of it. It changes nothing.
+func (w Worker) asInspected(ctx context.Context, task agentapi.UpgradeJob, found programs) error {
+	if task.Link == nil {
+		return nil
+	}
+	control, err := postgres.ReadControlData(ctx, w.Run, found.oldBin, w.Volume.PGData(task.FromGeneration))
 	if err != nil {
 		return err
 	}
-	if end := walEnd(control); control.State != postgres.StateShutDown || end != expected {
+	if end := walEnd(control); control.State != postgres.StateShutDown || end != *task.Link {
 		return job.Final(ReasonNoWayBack, fmt.Errorf("the data was shut down at %s of timeline %d, and by now it is %q at %s of timeline %d, so no replica is "+
-			"known to have all of it, and nothing was linked", expected.Checkpoint, expected.Timeline, control.State, end.Checkpoint, end.Timeline))
+			"known to have all of it, and nothing was linked", task.Link.Checkpoint, task.Link.Timeline, control.State, end.Checkpoint, end.Timeline))
 	}
-	return w.Volume.BeginRewind(old.ID)
+	return nil
+}
+
+// giveUp forbids to start the old data on this volume, durably, ahead of pg_upgrade that links: its server of the old version writes WAL that no
+// replica has, and then its files are linked. Data that isn't as it was found is not given up.
+func (w Worker) giveUp(ctx context.Context, task agentapi.UpgradeJob, found programs) error {
+	if task.Link == nil {
+		return nil
+	}
+	if err := w.asInspected(ctx, task, found); err != nil {
+		return err
+	}
+	return w.Volume.BeginRewind(task.FromGeneration)
 }
 
 // refuseGivenUp ends a Job whose former pod was killed after it had given the old data up. What that has linked is unknown, and a server

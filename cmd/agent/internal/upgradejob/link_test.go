@@ -3,6 +3,7 @@
 package upgradejob
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -112,6 +113,38 @@ func TestALinkedUpgradeSharesFilesAndGivesTheOldDataUpFirst(t *testing.T) {
 			t.Errorf("the new data once the old is removed: %v", err)
 		}
 	})
+}
+
+// TestWhatFailsBeforeFilesAreLinkedLeavesTheOldDataAsItWas, such as a volume on which there is no room for an empty database.
+func TestWhatFailsBeforeFilesAreLinkedLeavesTheOldDataAsItWas(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	installed := pgtest.Installed(t)
+	w, task := linkable(t, installed[len(installed)-1])
+	found, err := w.Inspect(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Link = &found.WALEnd
+	full := errors.New("initdb: error: could not write to file: No space left on device")
+	w.Run = func(ctx context.Context, program string, args ...string) ([]byte, error) {
+		if filepath.Base(program) == "initdb" {
+			return nil, full
+		}
+		return postgres.Exec(ctx, program, args...)
+	}
+	if _, err := w.Upgrade(t.Context(), task); !errors.Is(err, full) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if !w.Volume.Whole("g1") {
+		t.Error("the old data was given up for nothing")
+	}
+	w.Run = postgres.Exec
+	if again, err := w.Inspect(t.Context(), task); err != nil || again.WALEnd != found.WALEnd {
+		t.Errorf("the old data ends at %+v instead of %+v: %v", again, found, err)
+	}
+	if made, err := w.Upgrade(t.Context(), task); err != nil || made.DataGeneration != "g2" {
+		t.Errorf("once there is room: %+v, %v", made, err)
+	}
 }
 
 func TestAJobThatWasKilledWhileItLinkedIsNotTriedAgain(t *testing.T) {

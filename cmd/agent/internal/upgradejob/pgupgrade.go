@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +66,7 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	output := w.follow(phase, bufio.NewScanner(out))
+	output := w.follow(phase, out)
 	if err := cmd.Wait(); err != nil {
 		text := complaint(output)
 		for _, more := range []string{causes(output), reports(newData)} {
@@ -80,8 +82,13 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 // until the old version runs again: without archiving, it would be removed at a checkpoint, and an empty command archives nothing.
 const durable = "-c fsync=on -c full_page_writes=on -c archive_mode=on -c archive_command='' -c archive_library='' "
 
+// replicationRoom is how many slots and replication origins there is room for: a server with more origins than that ends with a PANIC, and
+// pg_upgrade wants room for one of each subscription. It takes a few hundred kilobytes of memory.
+const replicationRoom = 1000
+
 // serverOptions are what a server needs to start on the old data, and the new one to take over what is in it: the data directory has
-// initdb's configuration, not the cluster's. A server with more slots or a lower wal_level than they need refuses to start, some
+// initdb's configuration, not the cluster's. A server with more slots or a lower wal_level than they need refuses to start, a slot can't be created
+// with an output plugin that clients may not use, some
 // extensions can't be created without their library, and pg_dump and pg_restore lock every table in one transaction. Huge pages are not
 // for a Job, which requests none.
 func (w Worker) serverOptions(oldData string) (string, error) { return w.optionsFor(oldData, oldData) }
@@ -97,13 +104,17 @@ func (w Worker) optionsFor(oldData, data string) (string, error) {
 		return "", err
 	}
 	const connections, usual = 100, 64 // defaults: the lock table has room for their product
-	options := fmt.Sprintf("-c huge_pages=off -c max_connections=%d -c max_locks_per_transaction=%d", connections, usual+len(files)/connections)
-	if n := len(slots); n > 0 {
-		options += fmt.Sprintf(" -c wal_level=logical -c max_replication_slots=%d -c max_wal_senders=%[1]d", max(n, 10))
+	options := fmt.Sprintf("-c huge_pages=off -c max_connections=%d -c max_locks_per_transaction=%d -c max_replication_slots=%d",
+		connections, usual+len(files)/connections, max(len(slots), replicationRoom))
+	if len(slots) > 0 {
+		options += fmt.Sprintf(" -c wal_level=logical -c max_wal_senders=%d", max(len(slots), 10))
 	}
 	major, err := majorOf(data)
 	if err != nil {
 		return "", err
+	}
+	if major >= 18 {
+		options += fmt.Sprintf(" -c %s=%d", originsParameter, replicationRoom)
 	}
 	found, err := extensions.Find(w.ExtensionsDir, major)
 	if err != nil {
@@ -112,6 +123,9 @@ func (w Worker) optionsFor(oldData, data string) (string, error) {
 	settings := found.Parameters()
 	if w.PreloadLibraries != "" {
 		settings = append(settings, postgres.Parameter{Name: "shared_preload_libraries", Value: w.PreloadLibraries})
+	}
+	if w.OutputPlugins != "" && len(slots) > 0 {
+		settings = append(settings, postgres.Parameter{Name: outputPluginsParameter, Value: w.OutputPlugins})
 	}
 	if len(settings) == 0 {
 		return options, nil
@@ -149,9 +163,12 @@ func majorOf(data string) (int, error) {
 	return version.Major, err
 }
 
-// follow collects the output, and shows its lines as they come.
-func (w Worker) follow(phase string, lines *bufio.Scanner) string {
+// follow collects the output, and shows its lines as they come. It reads to the end even where a line is too long: pg_upgrade would wait for ever
+// for somebody to read on.
+func (w Worker) follow(phase string, output io.Reader) string {
 	var all strings.Builder
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
 		all.WriteString(line + "\n")
@@ -159,6 +176,7 @@ func (w Worker) follow(phase string, lines *bufio.Scanner) string {
 			w.Report(job.Progress{Phase: phase, Message: strings.TrimSpace(doing)})
 		}
 	}
+	_, _ = io.Copy(io.Discard, output)
 	return all.String()
 }
 
@@ -234,6 +252,33 @@ func space(dir string) (used, free int64, err error) {
 		return 0, 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
 	return used, int64(stat.Bavail) * stat.Bsize, nil
+}
+
+// firstOrdinary is the first number of a file of a table or an index that initdb has not created.
+const firstOrdinary = 16384
+
+// catalogs is how many bytes pg_upgrade writes anew whatever becomes of the files of tables and indexes: the system catalogs of all databases,
+// and the status of transactions, which it copies.
+func catalogs(oldData string) (bytes int64, err error) {
+	for _, pattern := range []string{"global/*", "base/*/*", "pg_xact/*", "pg_multixact/*/*"} {
+		paths, err := filepath.Glob(filepath.Join(oldData, pattern))
+		if err != nil {
+			return 0, err
+		}
+		for _, path := range paths {
+			number, _, _ := strings.Cut(filepath.Base(path), ".")
+			number, _, _ = strings.Cut(number, "_")
+			if n, err := strconv.ParseUint(number, 10, 32); err == nil && n >= firstOrdinary && strings.HasPrefix(pattern, "base/") {
+				continue
+			}
+			info, err := os.Lstat(path)
+			if err != nil {
+				return 0, err
+			}
+			bytes += info.Size()
+		}
+	}
+	return bytes, nil
 }
 
 // tail is the end of a server's log.

@@ -3,11 +3,13 @@
 package upgradejob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +74,117 @@ func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
 			t.Errorf("as after a crash: %v", err)
 		}
 	})
+}
+
+// TestAnOldServerWithManyReplicationOriginsStartsForPgUpgrade: a server that has more than it has room for ends with a PANIC, and so does the new
+// version's, to which they are carried over from 17 on. Each subscription has one.
+func TestAnOldServerWithManyReplicationOriginsStartsForPgUpgrade(t *testing.T) {
+	subset.OneIn(t, 3)
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{map[bool]string{
+			false: "max_replication_slots", true: "max_active_replication_origins",
+		}[pg.Major >= 18]: "30"}})
+		for i := range 15 {
+			server.SQL(fmt.Sprintf("CREATE SUBSCRIPTION s%d CONNECTION 'host=nowhere' PUBLICATION p WITH (connect = false)", i))
+		}
+		server.SQL("SELECT pg_replication_origin_advance('pg_' || oid, '0/100') FROM pg_subscription")
+		server.Stop()
+		newData := filepath.Join(server.SocketDir, "new")
+		args := []string{"--pgdata=" + newData, "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
+		if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), args...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		w := Worker{Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}}
+		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, server.DataDir, newData); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSlotsOfAnOutputPluginThatTheClusterAllowsAreCarriedOver: the data directory has initdb's configuration, and not the cluster's.
+func TestSlotsOfAnOutputPluginThatTheClusterAllowsAreCarriedOver(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		dir := filepath.Join(shortDir(t), "knows")
+		if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), scratchArguments(dir)...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		w := Worker{Run: postgres.Exec, Report: func(job.Progress) {}}
+		usual, err := w.outputPlugins(t.Context(), programs{newBin: pg.BinDir}, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if usual == nil || pg.Major < 17 {
+			t.Skip("all plugins are allowed, or no slot is carried over")
+		}
+		set, err := w.outputPlugins(t.Context(), programs{newBin: pg.BinDir}, dir, map[string]string{outputPluginsParameter: "a, b"})
+		if err != nil || !slices.Equal(set, []string{"a", "b"}) {
+			t.Errorf("with the parameter of the cluster it allows %q, %v", set, err)
+		}
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{"wal_level": "logical"}})
+		server.SQL("SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+		server.Stop()
+		w.Scratch = server.SocketDir
+		for _, plugins := range []string{"pgoutput", "test_decoding"} {
+			w.OutputPlugins = plugins
+			newData := filepath.Join(server.SocketDir, "new-"+plugins)
+			args := []string{"--pgdata=" + newData, "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
+			if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), args...); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, server.DataDir, newData)
+			if (err == nil) != (plugins == "test_decoding") {
+				t.Errorf("with %s: %v", plugins, err)
+			}
+		}
+	})
+}
+
+// TestASchemaIsCopiedWhateverIsSetForItsDatabase: in one whose transactions only read by default, nothing was created, and the check passed.
+func TestASchemaIsCopiedWhateverIsSetForItsDatabase(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{})
+	server.SQL("CREATE DATABASE quiet")
+	server.SQLIn("quiet", "CREATE TABLE words (word text)")
+	server.SQLIn("template1", "CREATE TABLE of_template (n int)")
+	server.SQL("ALTER DATABASE quiet SET default_transaction_read_only = on")
+	server.SQL("ALTER DATABASE postgres SET work_mem = '3MB'")
+	dir := shortDir(t)
+	scratch := filepath.Join(dir, "from")
+	if out, err := postgres.Exec(t.Context(), filepath.Join(server.BinDir, "initdb"), scratchArguments(scratch)...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w := Worker{Scratch: dir, Run: postgres.Exec, Report: func(job.Progress) {}}
+	stop, err := w.start(t.Context(), server.BinDir, scratch, "-c fsync=off ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	source := server.DSN()
+	for _, database := range []string{"postgres", "quiet", "template1"} {
+		if err := w.pipe(t.Context(), programs{newBin: server.BinDir}, server.Major, "pg_dump", schemaOf(source, database)...); err != nil {
+			t.Errorf("%s: %v", database, err)
+		}
+	}
+	for database, query := range map[string]string{
+		"quiet": "SELECT to_regclass('public.words') IS NOT NULL", "template1": "SELECT to_regclass('public.of_template') IS NOT NULL",
+		"postgres": "SELECT to_regclass('public.of_template') IS NULL AND current_setting('work_mem') = '3MB'",
+	} {
+		conn, err := w.scratchSession(t.Context(), database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := false
+		if err := conn.QueryRow(t.Context(), query).Scan(&copied); err != nil || !copied {
+			t.Errorf("database %s was not copied as it is: %v", database, err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestOldDataIsOnDiskBeforeItCountsAsShutDown: it may be the only copy, and a setting of ALTER SYSTEM that has no effect under the agent

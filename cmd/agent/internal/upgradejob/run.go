@@ -35,11 +35,12 @@ type Worker struct {
 	Volume  generation.Volume
 	OldRoot string // where the old image is mounted
 	Scratch string // an empty folder for wrappers, sockets and scratch databases; its path must be short
-	// PreloadLibraries is shared_preload_libraries of the servers that it starts.
-	PreloadLibraries string
-	Run              postgres.Run
-	Now              func() time.Time
-	Report           func(job.Progress)
+	// PreloadLibraries is shared_preload_libraries of the servers that it starts, and OutputPlugins output_plugin_libraries of those that have
+	// logical slots.
+	PreloadLibraries, OutputPlugins string
+	Run                             postgres.Run
+	Now                             func() time.Time
+	Report                          func(job.Progress)
 	// ExtensionsDir has the images of extensions that the new version gets.
 	ExtensionsDir string
 }
@@ -92,14 +93,12 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 	if err != nil {
 		return none, job.Final(ReasonBadImage, err)
 	}
+	if err := w.asInspected(ctx, task, found); err != nil {
+		return none, err
+	}
 	pgdata, err := w.Volume.Begin(task.ToGeneration)
 	if err != nil {
 		return none, err
-	}
-	if task.Link != nil {
-		if err := w.giveUp(ctx, found, old, *task.Link); err != nil {
-			return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
-		}
 	}
 	if err := w.fill(ctx, task, found, pgdata); err != nil {
 		return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
@@ -133,6 +132,9 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 		return err
 	}
 	if err := w.initdb(ctx, found, task.ToVersion, pgdata, control); err != nil {
+		return err
+	}
+	if err := w.giveUp(ctx, task, found); err != nil { // last: what fails before leaves the old data as it was
 		return err
 	}
 	options := []string{"--jobs=" + strconv.Itoa(min(mostJobs, runtime.GOMAXPROCS(0))), "--no-sync"}
@@ -221,17 +223,26 @@ func (w Worker) complete(ctx context.Context, task agentapi.UpgradeJob, found pr
 	return made, w.Volume.Complete(made)
 }
 
+// writesBeside is what pg_upgrade and its servers write beside catalogs: WAL, dumps and logs.
+const writesBeside = 128 << 20
+
+// checkSpace refuses what would fill the volume, before anything is written.
 func (w Worker) checkSpace(oldData, mode string) error {
-	if mode == modeClone || mode == modeLink {
-		return nil
-	}
 	need, free, err := space(oldData)
 	if err != nil {
 		return err
 	}
+	what := "a copy of the data"
+	if mode == modeClone || mode == modeLink {
+		what = "the new data, without tables and indexes,"
+		if need, err = catalogs(oldData); err != nil {
+			return err
+		}
+		need += writesBeside
+	}
 	if need += need / 20; need > free {
 		return job.Final(ReasonNoSpace, fmt.Errorf(
-			"the volume has %d MiB free, and a copy of the data needs about %d MiB; make room or take a larger volume", free>>20, need>>20))
+			"the volume has %d MiB free, and %s needs about %d MiB; make room or take a larger volume", free>>20, what, need>>20))
 	}
 	return nil
 }

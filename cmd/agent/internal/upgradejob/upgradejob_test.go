@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -190,5 +193,91 @@ func TestTheLockTableHasRoomForEveryTable(t *testing.T) {
 	options, err := Worker{}.serverOptions(data)
 	if err != nil || !strings.Contains(options, "-c max_locks_per_transaction=84") {
 		t.Errorf("%s: %v", options, err)
+	}
+}
+
+func TestWhatANewerUnicodeAffectsIsAFindingOfEachDatabase(t *testing.T) {
+	data := t.TempDir()
+	dir := filepath.Join(data, "pg_upgrade_output.d", "20261201T031500.123")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	report := "In database: shop\n  (oid=16389) public.by_name\n  (oid=16390) \"Odd\".names\nIn database: postgres\n  (oid=1) a.b\n"
+	if err := os.WriteFile(filepath.Join(dir, unicodeReport), []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := byUnicode(data, 18)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if f := found[0]; f.Severity != severityWarning || f.Check != "UnicodeVersion" || f.Database != "shop" || !strings.Contains(f.Message, `public.by_name, "Odd".names.`) {
+		t.Errorf("%+v", f)
+	}
+	if f := found[1]; f.Database != "postgres" || !strings.Contains(f.Message, "a.b") {
+		t.Errorf("%+v", f)
+	}
+	if found, err := byUnicode(t.TempDir(), 18); err != nil || len(found) > 0 {
+		t.Errorf("nothing was retained: %+v, %v", found, err)
+	}
+}
+
+// TestALinkNeedsRoomForTheCatalogsOnly: files of tables and indexes are shared.
+func TestALinkNeedsRoomForTheCatalogsOnly(t *testing.T) {
+	data := t.TempDir()
+	for path, size := range map[string]int{
+		"global/1262": 1, "global/pg_control": 2, "base/5/1259": 4, "base/5/1259_fsm": 8, "base/5/PG_VERSION": 16, "pg_xact/0000": 32,
+		"pg_multixact/offsets/0000": 64, "base/5/16384": 1000, "base/5/16384.1": 1000, "base/5/16390_fsm": 1000, "pg_wal/000000010000000000000001": 1000,
+	} {
+		file := filepath.Join(data, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, make([]byte, size), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := catalogs(data); got != 127 || err != nil {
+		t.Errorf("%d bytes, %v", got, err)
+	}
+}
+
+func TestAllOutputPluginsAreAllowedWhereTheReleaseHasNoSuchParameter(t *testing.T) {
+	for said, want := range map[string][]string{
+		"pgoutput, test_decoding\n": {"pgoutput", "test_decoding"},
+		"\"wal2json\",pgoutput\n":   {"wal2json", "pgoutput"},
+		"":                          nil,
+	} {
+		w := Worker{Run: func(_ context.Context, _ string, args ...string) ([]byte, error) {
+			if !slices.Contains(args, "output_plugin_libraries=x") {
+				t.Errorf("it was asked with %q", args)
+			}
+			if said == "" {
+				return nil, errors.New(`postgres: exit status 1: FATAL:  unrecognized configuration parameter "output_plugin_libraries"`)
+			}
+			return []byte(said), nil
+		}}
+		got, err := w.outputPlugins(t.Context(), programs{newBin: "/new"}, "/to", map[string]string{"output_plugin_libraries": "x"})
+		if err != nil || !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%q: %q, %v", said, got, err)
+		}
+	}
+}
+
+func TestALineThatIsTooLongDoesNotKeepPgUpgradeWaiting(t *testing.T) {
+	reader, writer := io.Pipe()
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(writer, "Checking x    ok\n"+strings.Repeat("x", 1<<20)+"\nfailed\n")
+		wrote <- errors.Join(err, writer.Close())
+	}()
+	output := make(chan string, 1)
+	go func() { output <- Worker{Report: func(job.Progress) {}}.follow(phaseUpgrading, reader) }()
+	select {
+	case err := <-wrote:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody reads on")
+	}
+	if got := <-output; !strings.HasPrefix(got, "Checking x    ok\n") {
+		t.Errorf("got %.100q", got)
 	}
 }

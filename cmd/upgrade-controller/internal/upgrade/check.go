@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -77,6 +78,7 @@ func (r *Reconciler) job(o *observed) agentapi.UpgradeJob {
 		FromVersion: int(plan.FromVersion), ToVersion: int(o.upgrade.Spec.Version),
 		FromGeneration: plan.FromGeneration, ToGeneration: plan.ToGeneration,
 		PreloadLibraries: string(o.cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
+		OutputPlugins:    string(o.cluster.Spec.PostgreSQL.Parameters["output_plugin_libraries"]),
 	}
 }
 
@@ -93,7 +95,8 @@ func (r checker) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 	if !o.check.Result(&result) {
 		return r.checkAgain(ctx, o, resultLost)
 	}
-	status.Findings = findings(result)
+	status.Findings = slices.Concat(findings(result), o.lacksSpace(result.CopyBytes))
+	status.Findings = status.Findings[:min(len(status.Findings), mostFindings)]
 	status.CheckedAt = &metav1.Time{Time: o.now}
 	return flow.Save(v1alpha1.ReasonChecking, "The check has ended.")
 }
@@ -136,8 +139,11 @@ func findings(result agentapi.UpgradeCheckResult) []v1alpha1.Finding {
 			Severity: v1alpha1.FindingSeverity(f.Severity), Check: f.Check, Database: f.Database, Message: flow.Sentence(f.Message), // a part of some is what a program said
 		})
 	}
-	return all[:min(len(all), 100)]
+	return all
 }
+
+// mostFindings is how many the status has room for. Those that stop an upgrade are first, but for space.
+const mostFindings = 100
 
 // obstacles counts the findings that stop an upgrade, and tells the first.
 func obstacles(found []v1alpha1.Finding) (int, string) {
