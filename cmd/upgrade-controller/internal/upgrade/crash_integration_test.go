@@ -167,8 +167,8 @@ func (c *crashed) expect(generation string, version int32, image, identifier str
 // story is a way that an Upgrade can go.
 type story struct {
 	change func(*v1alpha1.UpgradeSpec)
-	// checking: its check runs on.
-	checking bool
+	// checking: its check runs on. comparing: so does the Job that looks at the volume of the primary.
+	checking, comparing bool
 	// act is what a person does once the Job at is there.
 	at  string
 	act func(*crashed)
@@ -176,7 +176,7 @@ type story struct {
 	tell func(*crashed)
 }
 
-const checkName, workName = "u-upgrade-check", "u-upgrade"
+const checkName, workName, compareName = "u-upgrade-check", "u-upgrade", "u-data-0"
 
 func (c *crashed) endsCancelled() {
 	c.Helper()
@@ -323,6 +323,14 @@ var stories = map[string]story{
 		c.on("shop-1")
 		c.released(c.generation())
 	}},
+	"files are to be linked, and a volume can be looked at only once the cluster tolerates its node": {change: links, comparing: true, at: compareName, act: (*crashed).tolerate, tell: func(c *crashed) {
+		c.tolerates(compareName)
+		c.set(func() { c.comparing = false })
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.asAsked()
+	}},
 	"files are to be linked, and no replica has everything": {change: links, checking: true, tell: func(c *crashed) {
 		c.set(func() { c.lags, c.check = true, result(agentapi.UpgradeCheckResult{}) })
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
@@ -385,6 +393,7 @@ func (c *crashed) try(s story, behind mortal.Behind) {
 	if s.checking {
 		c.set(func() { c.check = nil })
 	}
+	c.set(func() { c.comparing = s.comparing })
 	c.upgrade = c.lab.upgrade(s.change)
 	wrote := mortal.Run(c.T, c.Client, &v1alpha1.Upgrade{}, behind, c.begin)
 	if s.act != nil {

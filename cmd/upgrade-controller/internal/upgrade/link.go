@@ -122,21 +122,28 @@ func (r linker) runInspections(ctx context.Context, o *observed) flow.Outcome {
 	if !o.links() || o.status().Previous != nil || o.status().Handover != nil {
 		return flow.Next
 	}
-	spec, plan := r.job(o), o.status().Plan
 	for _, i := range o.inspections {
-		if i.state.Exists {
+		job := r.inspectionOf(o, i)
+		switch {
+		case i.state.Exists && job.Misplaced(i.state):
+			return r.again(ctx, o, i.job, i.state, placedAnew)
+		case i.state.Exists:
 			continue
-		}
-		job := workload.Job{
-			Name: i.job, Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade, Image: plan.FromImage, Agent: r.Agent,
-			Args: []string{"upgrade", "inspect"}, Spec: spec, Inline: true, ClusterSpec: &o.cluster.Spec, DataClaim: i.volume.ClaimName, DataReadOnly: true, Limit: o.lock().TimeLeft(),
-			Resources: resourcesOf(o.cluster, inspecting),
 		}
 		if err := job.Ensure(ctx, r.Client); err != nil {
 			return o.notEnsured(err)
 		}
 	}
 	return flow.Next
+}
+
+// inspectionOf a volume is a Job that changes nothing.
+func (r linker) inspectionOf(o *observed, i inspection) workload.Job {
+	return workload.Job{
+		Name: i.job, Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade, Image: o.status().Plan.FromImage, Agent: r.Agent,
+		Args: []string{"upgrade", "inspect"}, Spec: r.job(o), Inline: true, ClusterSpec: &o.cluster.Spec, DataClaim: i.volume.ClaimName, DataReadOnly: true, Limit: o.lock().TimeLeft(),
+		Resources: resourcesOf(o.cluster, inspecting),
+	}
 }
 
 // pinWayBack records the replica that leads back, before anything is linked. Without one nothing is linked, and the old version starts again.
@@ -165,7 +172,18 @@ func (r linker) pinWayBack(ctx context.Context, o *observed) flow.Outcome {
 		status.Failure = volumelock.Fail(v1alpha1.ReasonNoWayBack, "%s Nothing was linked.", found.none)
 		return flow.Save(v1alpha1.ReasonRollingBack, status.Failure.Message)
 	}
-	return flow.Wait(v1alpha1.ReasonUpgrading, found.waits)
+	return o.awaitInspections(found.waits)
+}
+
+// awaitInspections waits for a Job that looks at a volume. The cluster is stopped, and no watch tells when a pod on a node that doesn't respond is lost.
+func (o *observed) awaitInspections(message string) flow.Outcome {
+	wait := flow.Wait(v1alpha1.ReasonUpgrading, message)
+	for _, i := range o.inspections {
+		if outcome := i.state.Await(wait.Reason, message); outcome.After > 0 {
+			return outcome
+		}
+	}
+	return wait
 }
 
 // wayBack is what the comparison of volumes has come to.
@@ -188,7 +206,7 @@ func findWayBack(all []inspection) wayBack {
 		case why == "" && result == nil:
 			waits = append(waits, underWay("The Job on the volume of "+i.volume.Instance+" has yet to say where its data ends.", i.state))
 		case n == 0 && why != "", n == 0 && !result.Primary:
-			return wayBack{none: fmt.Sprintf("The data on the volume of %s, which was primary, was not shut down in order: %s", i.volume.Instance, said(result, why))}
+			return wayBack{none: fmt.Sprintf("The data on the volume of %s, the last primary, was not shut down cleanly: %s", i.volume.Instance, said(result, why))}
 		case n == 0:
 			primary, end = *result, result.WALEnd
 		case why != "" || !result.Replica || primary.State != "" && result.WALEnd != end:

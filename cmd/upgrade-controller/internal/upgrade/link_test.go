@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -105,8 +107,8 @@ func TestTheWayBackIsAReplicaThatEndsWhereThePrimaryDoes(t *testing.T) {
 		"a replica that was primary once":    {[]agentapi.UpgradeInspection{primary, primary}, "", "No replica", false},
 		"a replica that was killed":          {[]agentapi.UpgradeInspection{primary, ended("in archive recovery", "0/5", 2)}, "", "in archive recovery", false},
 		"a replica without data":             {[]agentapi.UpgradeInspection{primary, runs}, "", "shop-1: There is none.", false},
-		"a primary that was killed":          {[]agentapi.UpgradeInspection{ended("in production", "0/5", 2), replica}, "", "not shut down in order", false},
-		"a primary whose data can't be read": {[]agentapi.UpgradeInspection{runs, replica}, "", "not shut down in order", false},
+		"a primary that was killed":          {[]agentapi.UpgradeInspection{ended("in production", "0/5", 2), replica}, "", "not shut down cleanly", false},
+		"a primary whose data can't be read": {[]agentapi.UpgradeInspection{runs, replica}, "", "not shut down cleanly", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := findWayBack(compared(c.found...))
@@ -175,6 +177,42 @@ func TestALinkedUpgradeThatFailsLeadsBackToTheReplica(t *testing.T) {
 	o.cluster.Status.ReleasedDataGenerations = []string{"g2"}
 	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonRolledBack || !strings.Contains(rested.Message, "that of shop-1") {
 		t.Errorf("%+v", rested)
+	}
+}
+
+// TestTheStoppedClusterDoesNotWaitForAWatchThatTellsNothing: a pod on a node that doesn't respond changes no more, and is lost only by the clock.
+func TestTheStoppedClusterDoesNotWaitForAWatchThatTellsNothing(t *testing.T) {
+	o := granted()
+	o.upgrade.Status.Link = &v1alpha1.LinkStatus{Volumes: o.cluster.Status.VolumeLocks[0].Volumes[:2]}
+	o.inspections = compared(agentapi.UpgradeInspection{}, ended("shut down in recovery", "0/5", 2))
+	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonUpgrading || rested.After != 0 {
+		t.Errorf("a pod that works tells when it is done: %+v", rested)
+	}
+	o.inspections[0].state.Overdue = o.now
+	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonUpgrading || rested.After == 0 {
+		t.Errorf("nobody looks again at the pod that was told to go: %+v", rested)
+	}
+	o.inspections[0].lost = true
+	passes(t, o)
+	if f := o.upgrade.Status.Failure; f == nil || f.Reason != v1alpha1.ReasonNoWayBack {
+		t.Errorf("the node is lost: %+v", f)
+	}
+}
+
+func TestAPodWakesTheUpgradeThatItWorksFor(t *testing.T) {
+	for job, want := range map[string]string{
+		"up-upgrade": "up", "up-data-0": "up", "new-data-center-data-1": "new-data-center", "new-data-center-upgrade": "new-data-center", "up-upgrade-check": "", "other": "",
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Labels: map[string]string{
+			batchv1.JobNameLabel: job, v1alpha1.LabelComponent: workload.ComponentUpgrade,
+		}}}
+		woken := ""
+		for _, request := range worksFor(t.Context(), pod) {
+			woken += request.Name
+		}
+		if woken != want {
+			t.Errorf("%s wakes %q, want %q", job, woken, want)
+		}
 	}
 }
 

@@ -107,8 +107,8 @@ func (r *Reconciler) upgradesOf(ctx context.Context, cluster client.Object) []re
 func worksFor(_ context.Context, pod client.Object) []reconcile.Request {
 	name := pod.GetLabels()[batchv1.JobNameLabel]
 	upgrade, works := strings.CutSuffix(name, workSuffix)
-	if !works {
-		upgrade, _, works = strings.Cut(name, "-data-")
+	if at := strings.LastIndex(name, "-data-"); !works && at >= 0 { // the last: the name of the Upgrade may have one
+		upgrade, works = name[:at], true
 	}
 	if !works || pod.GetLabels()[v1alpha1.LabelComponent] != workload.ComponentUpgrade {
 		return nil

@@ -38,8 +38,8 @@ type lab struct {
 	mu sync.Mutex
 	// check and work are how the Jobs end; nil: they run on.
 	check, work *agentapi.Outcome
-	// lags: the replica lacks something when all is stopped.
-	lags bool
+	// lags: the replica lacks something when all is stopped. comparing: the Job that looks at the volume of the primary runs on.
+	lags, comparing bool
 	// look is how the Job ends that checks the copy of a rehearsal; fails: that can't be restored, and why; lineage of the backup, if
 	// not that of the cluster.
 	look           *agentapi.Outcome
