@@ -29,6 +29,7 @@ var Edges = []Edge{
 			"The StatefulSet carries the token of the lock, with `replicas: 0`, before the lock is granted, and each write of it names the version that it is based on. So a db-controller that was held up since before the request starts nothing.",
 			"`maxDowntime` of the request makes a `deadline` in the response. If nothing was handed over until then, the request is refused, whether the requester is there or not, and the cluster starts on the previous generation once no pod of the requester's Job is left. The requester takes the data back if clients were not led to it until then.",
 			"A request that a person's decision to bring the previous data back has led to is refused, and nothing is stopped, if the agent of the instance says that its volume has no copy of that data: status may come from a backup of etcd.",
+			"When a person decides which data the cluster runs on, because the volumes have seen a later adoption than status, every lock is refused: requests and Handovers came back with a backup of etcd.",
 			"Refused is final for that request: its requester withdraws it.",
 			"When a requester clears its request without a Handover, the cluster is as it was: the db-controller starts it on the previous generation.",
 			"A cluster that is being deleted refuses new requests; its deletion waits for the lock that is granted.",
@@ -42,6 +43,7 @@ var Edges = []Edge{
 		Over: "the requester clears its `volumeLockRequest`",
 		Rules: []string{
 			"Written only under a granted lock, with its token, after the containers of the Job that wrote the generation have ended.",
+			"A requester whose cluster runs on what it wrote, without a lock that says Adopted, knows that clients have used that data: its own status is from a backup of etcd. (Upgrade)",
 			"Adopting is recorded in status before a pod starts on it. From then on the volumes belong to the cluster again.",
 			"A Handover that names the previous generation, under the same lock or a later one, reverts the adoption; `instance` says whose volume has it. Its requester waits for `adoptedGeneration`: that the cluster still runs on that generation proves nothing, as a handover may be in progress.",
 			"Once clients were led to the adopted data, the response says so in `servedSince`, for good. From then on no other Handover under this lock is adopted: only a later lock, which a person's decision requests, leads back.",

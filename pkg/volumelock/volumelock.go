@@ -156,6 +156,14 @@ func (l Lock) RunsNew() bool {
 	return l.ServedSince() != nil && l.Status.Previous != nil && l.Response().AdoptedGeneration != l.Status.Previous.DataGeneration
 }
 
+// RanBefore reports that the cluster runs on what the requester has written, and that no lock of the requester says that it was adopted. So that lock was over
+// before: clients have used the data, and the status of the requester is older than that of its cluster, as after a backup of etcd was restored.
+func (l Lock) RanBefore(wrote string) bool {
+	return !l.Gone() && l.Cluster.Status.DataGeneration == wrote && !slices.ContainsFunc(l.Cluster.Status.VolumeLocks, func(v v1alpha1.VolumeLock) bool {
+		return v.RequesterUID == l.Requester.GetUID() && v.State == v1alpha1.VolumeLockAdopted
+	})
+}
+
 // ServedSince is when clients were led to the data that was adopted last; nil: they were not, as far as the db-controller says.
 func (l Lock) ServedSince() *metav1.Time {
 	response := l.Response()

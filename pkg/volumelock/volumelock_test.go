@@ -264,3 +264,30 @@ func TestTheMessageOfAFailureFitsIntoACondition(t *testing.T) {
 		t.Errorf("%d characters", n)
 	}
 }
+
+// TestDataThatWasAdoptedUnderAnEarlierLockRanBefore: a requester whose status is older than that would take back what clients have used.
+func TestDataThatWasAdoptedUnderAnEarlierLockRanBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(volumelock.Lock)
+		ran    bool
+	}{
+		"it is adopted, and has not started":       {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionFalse) }, false},
+		"the cluster runs on the previous data":    {func(volumelock.Lock) {}, false},
+		"the cluster runs on it, and was not told": {func(l volumelock.Lock) { l.Cluster.Status.DataGeneration = "g1" }, true},
+		"the lock is over": {func(l volumelock.Lock) {
+			adopts(l, "g1", metav1.ConditionTrue)
+			l.Cluster.Status.VolumeLocks = nil
+		}, true},
+		"somebody else has the volumes": {func(l volumelock.Lock) {
+			adopts(l, "g1", metav1.ConditionTrue)
+			l.Cluster.Status.VolumeLocks[0].RequesterUID = "x"
+		}, true},
+		"another cluster of that name": {func(l volumelock.Lock) { l.Cluster.Status.DataGeneration, l.Cluster.UID = "g1", "d" }, false},
+	} {
+		lock := offered()
+		c.change(lock)
+		if got := lock.RanBefore("g1"); got != c.ran {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

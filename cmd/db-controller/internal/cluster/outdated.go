@@ -83,7 +83,7 @@ func outdated(o *observed.Cluster, ahead []string) string {
 		have = append(have, fmt.Sprintf("%s has adoption %d with data generation %s (timeline %d, checkpoint %s)",
 			name, known.Number, known.DataGeneration, known.Timeline, postgres.LSN(known.Checkpoint)))
 	}
-	return fmt.Sprintf("The volumes have seen a later adoption than this status, which is at number %d with data generation %s, as it is when etcd was "+
+	return fmt.Sprintf("The volumes record a later adoption than this status (number %d, data generation %s), as happens when etcd was "+
 		"restored from a backup: %s. Nothing is started or changed until you decide which data to run. For the data of the volume: "+
 		"kubectl annotate pgc %s -n %s --overwrite %s=%s. To go back to the data that this status names, and lose what was written since: kubectl annotate pgc %[4]s -n %[5]s --overwrite %[6]s=%[8]s.",
 		status.Adoptions, status.DataGeneration, strings.Join(have, "; "), o.Cluster.Name, o.Cluster.Namespace, v1alpha1.AnnotationRunData,
@@ -131,7 +131,17 @@ func (r *Reconciler) runChosen(o *observed.Cluster, chosen choice) (wrong string
 	status.Adoptions = chosen.number + 1
 	status.DataInstance, status.Primary = chosen.instance, chosen.instance
 	status.ReleasedDataGenerations = slices.DeleteFunc(status.ReleasedDataGenerations, func(g string) bool { return g == chosen.generation })
+	refuseAll(status.VolumeLocks)
 	return ""
+}
+
+// refuseAll takes the volumes from whoever had them when the backup of etcd was taken: what they hand over may be other data, or the same on another volume,
+// and a person has decided since.
+func refuseAll(locks []v1alpha1.VolumeLock) {
+	for i := range locks {
+		locks[i].State, locks[i].Volumes = v1alpha1.VolumeLockRefused, nil
+		locks[i].Message = "A person has decided which data the cluster runs on, after the status was found to be outdated."
+	}
 }
 
 // runOther makes the status that of the data on a volume.

@@ -10,6 +10,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -101,6 +102,26 @@ func TestADecisionIsOneMoreAdoption(t *testing.T) {
 		}
 		if again := r.heedVolumes(t.Context(), o); !again.Finished() || again.Kind != flow.Next.Kind {
 			t.Errorf("%s: once more: %+v", annotation, again)
+		}
+	}
+}
+
+// TestADecisionHoldsAgainstWhoHadTheVolumesWhenEtcdWasBackedUp: their requests and what they hand over come back with etcd.
+func TestADecisionHoldsAgainstWhoHadTheVolumesWhenEtcdWasBackedUp(t *testing.T) {
+	r := &Reconciler{}
+	r.Images = manager.Images{18: "postgres:18"}
+	for _, state := range []v1alpha1.VolumeLockState{v1alpha1.VolumeLockGranted, v1alpha1.VolumeLockAdopted} {
+		for annotation, want := range map[string]string{"shop-1/g2/1": "g2 on shop-1", "shop-2/g1/1": "g1 on shop-2"} {
+			o := rolledBack(annotation)
+			observedtest.HandsOver(o, "g2", state, "shop-0", "shop-1", "shop-2")
+			for _, step := range (steps{r.heedVolumes, volumegrant.AdoptHandover, volumegrant.Respond}) {
+				step(t.Context(), o)
+			}
+			status := o.Cluster.Status
+			if got := status.DataGeneration + " on " + status.DataInstance; got != want || len(status.VolumeLocks) != 1 ||
+				status.VolumeLocks[0].State != v1alpha1.VolumeLockRefused || volumegrant.MustBeStopped(o) {
+				t.Errorf("%s, while a lock is %s: it runs %s, and the locks are %+v", annotation, state, got, status.VolumeLocks)
+			}
 		}
 	}
 }

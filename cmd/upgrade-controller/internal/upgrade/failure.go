@@ -92,7 +92,7 @@ func notTouched(message, cluster string) string {
 func (o *observed) notEnsured(err error) flow.Outcome {
 	message := workload.Taken(err)
 	if message == "" {
-		return flow.Retry(err)
+		return workload.NotEnsured(err)
 	}
 	o.upgrade.Status.Failure = volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", message)
 	return flow.Save(v1alpha1.ReasonRollingBack, message)

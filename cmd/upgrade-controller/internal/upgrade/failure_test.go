@@ -27,6 +27,54 @@ func passes(t *testing.T, o *observed) flow.Outcome {
 	return flow.Next
 }
 
+// TestAnOlderStatusBringsNothingBack: after a backup of etcd was restored, an Upgrade may be where it handed the new data over long ago, and its time to start on
+// it is over at once. Clients have used that data since.
+func TestAnOlderStatusBringsNothingBack(t *testing.T) {
+	for name, state := range map[string]v1alpha1.VolumeLockState{
+		"its lock is over":     "",
+		"it is granted anew":   v1alpha1.VolumeLockGranted,
+		"it is in the queue":   v1alpha1.VolumeLockQueued,
+		"a person has decided": v1alpha1.VolumeLockRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ready()
+			handedOver(o)
+			o.work = workload.State{}
+			o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.AddDate(0, 0, -1)}
+			o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g2", 17
+			o.cluster.Status.VolumeLocks[0].State = state
+			if state == "" {
+				o.cluster.Status.VolumeLocks = nil
+			}
+			passes(t, o)
+			status := o.upgrade.Status
+			if status.UpAt == nil || !status.UpAt.Time.Equal(noon) || status.Failure != nil || status.Handover != nil || status.VolumeLockRequest != nil || status.Release != nil {
+				t.Errorf("up at %v, failure %+v, handed over %+v, requested %+v, released %+v", status.UpAt, status.Failure, status.Handover, status.VolumeLockRequest, status.Release)
+			}
+		})
+	}
+}
+
+// TestDataThatAPersonDidNotChooseStaysUntilTheUpgradeIsDeleted: after a backup of etcd was restored, nobody but a person knows whether clients have used it.
+func TestDataThatAPersonDidNotChooseStaysUntilTheUpgradeIsDeleted(t *testing.T) {
+	o := ready()
+	handedOver(o)
+	o.work = workload.State{}
+	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].Message = v1alpha1.VolumeLockRefused, "A person has decided."
+	passes(t, o)
+	o.cluster.Status.VolumeLocks = nil
+	passes(t, o)
+	status := &o.upgrade.Status
+	if status.Failure == nil || status.Failure.Reason != v1alpha1.ReasonVolumeLockRefused || status.VolumeLockRequest != nil || status.Release != nil || status.CompletedAt == nil {
+		t.Errorf("failure %+v, requested %+v, released %+v, completed %v", status.Failure, status.VolumeLockRequest, status.Release, status.CompletedAt)
+	}
+	o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon}
+	passes(t, o)
+	if status.Release == nil || status.Release.DataGeneration != "g2" {
+		t.Errorf("once it is deleted: %+v", status.Release)
+	}
+}
+
 func TestAFailureIsToldByItsReasonNotByItsText(t *testing.T) {
 	o := ready()
 	locked(o)

@@ -65,9 +65,13 @@ func awaitReturned(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitReturned()
 }
 
-// releaseGivenUp has what the upgrade wrote removed, where it may have written something: a copy of all data, which nobody has a use for.
+// releaseGivenUp has what the upgrade wrote removed, where it may have written something: a copy of all data, which nobody has a use for. Where the
+// volumes were refused after they had been granted, this status may be from a backup of etcd, and clients may have used that data before a person chose
+// other data. Then it stays until a person deletes the Upgrade.
 func releaseGivenUp(ctx context.Context, o *observed) flow.Outcome {
-	if o.status().Previous == nil {
+	status := o.status()
+	refused := status.Failure != nil && status.Failure.Reason == v1alpha1.ReasonVolumeLockRefused
+	if status.Previous == nil || refused && !o.deleting() {
 		return flow.Next
 	}
 	return releaseNew(ctx, o)

@@ -97,7 +97,8 @@ func (o *observed) ended() bool    { return o.upgrade.Status.CompletedAt != nil 
 
 // upgraded reports that the new version has served clients: they may have written to it, so nothing leads back but a person's decision.
 func (o *observed) upgraded() bool {
-	return o.upgrade.Status.UpAt != nil || o.lock().RunsNew()
+	plan := o.upgrade.Status.Plan
+	return o.upgrade.Status.UpAt != nil || o.lock().RunsNew() || plan != nil && o.lock().RanBefore(plan.ToGeneration)
 }
 
 // lock is the one on the volumes of the cluster.
