@@ -85,7 +85,8 @@ func (o *observed) confirmBy() time.Time {
 	return volumelock.ConfirmBy(*o.upgrade.Status.UpAt, o.upgrade.Spec.ConfirmWithin)
 }
 
-// decide records the decision of a person, or that the time for one is over.
+// decide records the decision of a person, or that the time for one is over. A decision can't be changed, and nothing leads back after Confirm, so that one
+// is not made by itself while a person may need the previous data.
 func decide(_ context.Context, o *observed) flow.Outcome {
 	status, by := &o.upgrade.Status, o.confirmBy()
 	if status.Decided != nil {
@@ -97,7 +98,7 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 		return record(o, o.upgrade.Spec.Decision, "spec.decision")
 	case o.deleting():
 		return record(o, v1alpha1.UpgradeConfirm, "the Upgrade was deleted")
-	case !o.now.Before(by):
+	case o.timeIsOver() && o.needsPrevious() == "":
 		return record(o, v1alpha1.UpgradeConfirm, "nobody decided within the time of spec.confirmWithin")
 	}
 	return flow.Next
@@ -110,17 +111,46 @@ func record(o *observed, decision v1alpha1.UpgradeDecision, why string) flow.Out
 		return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("PostgreSQL %d is being brought back, without what was written since %s%s.",
 			o.upgrade.Status.Plan.FromVersion, o.status().UpAt.UTC().Format(time.RFC3339), written(o.upgrade)))
 	}
-	return flow.Save(v1alpha1.ReasonConfirming, "The previous data is being given up.")
+	return flow.Save(v1alpha1.ReasonConfirming, "The Upgrade is confirmed, so the previous data can be deleted.")
 }
+
+// timeIsOver for a decision that nobody has made yet.
+func (o *observed) timeIsOver() bool {
+	status := o.status()
+	return status.UpAt != nil && status.Decided == nil && !o.now.Before(o.confirmBy())
+}
+
+// needsPrevious says why the previous data stays though its time is over; empty: it need not. What a person would bring it back for may just have
+// happened: the new version doesn't run, or can't be backed up.
+func (o *observed) needsPrevious() string {
+	switch {
+	case o.lock().Gone() || !o.cluster.DeletionTimestamp.IsZero():
+		return ""
+	case !o.ended():
+		return "the upgrade has not ended"
+	case !volumelock.Ready(o.cluster):
+		return fmt.Sprintf("PostgresCluster %s is not Ready", o.cluster.Name)
+	case o.cluster.Spec.Archive != nil && !o.restorable:
+		return fmt.Sprintf("no backup of PostgreSQL %d has succeeded", o.upgrade.Spec.Version)
+	}
+	return ""
+}
+
+// needsPreviousPause is how often that is looked at: no watch tells of every backup.
+const needsPreviousPause = 30 * time.Second
 
 // awaitDecision waits for it, as long as there is time for one.
 func awaitDecision(_ context.Context, o *observed) flow.Outcome {
-	return flow.Poll(max(time.Second, o.confirmBy().Sub(o.now)), v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o.upgrade))
+	pause := max(time.Second, o.confirmBy().Sub(o.now))
+	if o.timeIsOver() {
+		pause = needsPreviousPause
+	}
+	return flow.Poll(pause, v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o))
 }
 
 // awaitingConfirmation says what is kept, for how long, and what it costs to go back.
-func awaitingConfirmation(u *v1alpha1.Upgrade) string {
-	status := u.Status
+func awaitingConfirmation(o *observed) string {
+	u, status := o.upgrade, o.upgrade.Status
 	space := ""
 	if status.PreviousBytes > 0 {
 		space = fmt.Sprintf(", which takes %s on each volume", resource.NewQuantity(status.PreviousBytes>>20<<20, resource.BinarySI))
@@ -128,9 +158,12 @@ func awaitingConfirmation(u *v1alpha1.Upgrade) string {
 	if u.Spec.Transfer == v1alpha1.TransferLink {
 		space = fmt.Sprintf(" on the volume of %s%s", status.Previous.Instance, strings.Replace(space, "on each volume", "there and on each other replica", 1))
 	}
+	until := volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339)
+	if why := o.needsPrevious(); why != "" && o.timeIsOver() {
+		until += fmt.Sprintf(", and beyond that as long as %s", why)
+	}
 	text := fmt.Sprintf("The data of PostgreSQL %d is kept%s, until %s. Set spec.decision to Confirm to delete it. RollBack brings it back, without "+
-		"anything that was written since %s%s", status.Plan.FromVersion, space, volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339),
-		status.UpAt.UTC().Format(time.RFC3339), written(u))
+		"anything that was written since %s%s", status.Plan.FromVersion, space, until, status.UpAt.UTC().Format(time.RFC3339), written(u))
 	if u.Spec.SafetyBackup {
 		return text + "; a backup of that is taken first."
 	}
@@ -187,7 +220,7 @@ func (o *observed) status() *v1alpha1.UpgradeStatus { return &o.upgrade.Status }
 
 // observeRestorable looks for a backup of the new version, once the previous data is to be given up. A cache may still show one that was deleted.
 func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
-	if o.cluster == nil || o.settled() || o.decided() != v1alpha1.UpgradeConfirm {
+	if o.cluster == nil || o.settled() || o.decided() != v1alpha1.UpgradeConfirm && !o.timeIsOver() {
 		return nil
 	}
 	all := &v1alpha1.BackupList{}

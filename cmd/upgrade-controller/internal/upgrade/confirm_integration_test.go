@@ -59,17 +59,21 @@ func TestThePreviousDataIsKeptForTheTimeAndUntilABackupHasSucceeded(t *testing.T
 	}
 	c.ahead.Store(int64(2 * time.Hour))
 	mortal.Wake(c.Client, c.upgrade)
-	c.eventually("it is decided", func() bool { return c.there(c.upgrade) && c.upgrade.Status.Decided != nil }, func() string { return "it isn't" })
-	if why := c.upgrade.Status.Decided.Why; !strings.Contains(why, "spec.confirmWithin") {
-		t.Error(why)
+	c.eventually("it says why the data is kept beyond its time", func() bool {
+		return strings.Contains(c.confirmed(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation), "and beyond that as long as the upgrade has not ended")
+	}, func() string { return "it doesn't" })
+	if c.upgrade.Status.Decided != nil {
+		t.Errorf("a person can't bring it back any more: %+v", c.upgrade.Status.Decided)
 	}
-	c.confirmed(metav1.ConditionUnknown, v1alpha1.ReasonConfirming)
 	if c.there(c.shop); len(c.shop.Status.ReleasedDataGenerations) > 0 {
 		t.Errorf("%v is removed without a backup", c.shop.Status.ReleasedDataGenerations)
 	}
 	c.backsUpNow()
 	c.completed()
 	c.confirmed(metav1.ConditionTrue, v1alpha1.ReasonConfirmed)
+	if why := c.upgrade.Status.Decided.Why; !strings.Contains(why, "spec.confirmWithin") {
+		t.Error(why)
+	}
 	c.released("g0")
 	err := c.Patch(context.Background(), c.upgrade, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"decision":"RollBack"}}`)))
 	if err == nil || !strings.Contains(err.Error(), "this upgrade was confirmed, so the previous data is deleted") {

@@ -25,6 +25,11 @@ func up(o *observed) {
 	o.now = noon.Add(time.Hour)
 }
 
+// overdue is up, and nobody has decided in time.
+func overdue(o *observed) { up(o); o.now = noon.Add(25 * time.Hour) }
+
+func undecided(s v1alpha1.UpgradeStatus) bool { return s.Decided == nil && s.Release == nil }
+
 func decidedOn(decision v1alpha1.UpgradeDecision) func(*observed) {
 	return func(o *observed) {
 		up(o)
@@ -46,8 +51,25 @@ func TestThePreviousDataOfAnUpgradeStaysUntilItIsDecided(t *testing.T) {
 			func(s v1alpha1.UpgradeStatus) bool {
 				return s.Decided.Decision == v1alpha1.UpgradeConfirm && s.Release == nil
 			}},
-		"nobody decided in time": {func(o *observed) { up(o); o.now = noon.Add(25 * time.Hour) }, v1alpha1.ReasonConfirming, "",
+		"nobody decided in time": {func(o *observed) { overdue(o); o.restorable = true }, v1alpha1.ReasonConfirming, "",
 			func(s v1alpha1.UpgradeStatus) bool { return strings.Contains(s.Decided.Why, "spec.confirmWithin") }},
+		"nor in a cluster without a repository": {func(o *observed) { overdue(o); o.cluster.Spec.Archive = nil }, v1alpha1.ReasonConfirming, "",
+			func(s v1alpha1.UpgradeStatus) bool { return strings.Contains(s.Decided.Why, "spec.confirmWithin") }},
+		"nor in time, and there is no backup of the new version": {overdue, v1alpha1.ReasonAwaitingConfirmation,
+			"until 2026-03-02T12:00:00Z, and beyond that as long as no backup of PostgreSQL 17 has succeeded. Set spec.decision", undecided},
+		"nor in time, and the new version is down": {func(o *observed) {
+			overdue(o)
+			o.cluster.Spec.Archive, o.cluster.Status.Conditions[0].Status = nil, metav1.ConditionFalse
+		}, v1alpha1.ReasonAwaitingConfirmation, "beyond that as long as PostgresCluster shop is not Ready", undecided},
+		"nor in time, and the upgrade has not ended": {func(o *observed) {
+			overdue(o)
+			o.cluster.Spec.Archive, o.upgrade.Status.CompletedAt = nil, nil
+			o.cluster.Status.Maintenance = []string{"Statistics"}
+		}, v1alpha1.ReasonFinishing, "", undecided},
+		"rolled back after its time, when the new version is down": {func(o *observed) {
+			overdue(o)
+			o.cluster.Status.Conditions[0].Status, o.upgrade.Spec.Decision = metav1.ConditionFalse, v1alpha1.UpgradeRollBack
+		}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.Decided.Decision == v1alpha1.UpgradeRollBack }},
 		"rolled back": {func(o *observed) { up(o); o.upgrade.Spec.Decision = v1alpha1.UpgradeRollBack }, v1alpha1.ReasonRollingBack, "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
 		"deleted": {func(o *observed) { up(o); o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon} }, v1alpha1.ReasonConfirming, "",
@@ -189,7 +211,7 @@ func TestWhatARollBackCostsIsSaidBeforeItIsDecided(t *testing.T) {
 		DataGeneration: o.upgrade.Status.Plan.ToGeneration, FromLSN: "0/4000000", LSN: "0/4C00000", WALBytes: 12 << 20, Time: metav1.Time{Time: noon.Add(30 * time.Minute)},
 	}
 	noteWritten(t.Context(), o)
-	if said := awaitingConfirmation(o.upgrade); !strings.Contains(said, cost) {
+	if said := awaitingConfirmation(o); !strings.Contains(said, cost) {
 		t.Error(said)
 	}
 	if said := record(o, v1alpha1.UpgradeRollBack, "spec.decision").Message; !strings.Contains(said, cost) {

@@ -61,12 +61,12 @@ func reportUpgraded(o *observed, outcome flow.Outcome) {
 		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionConfirmed, metav1.ConditionFalse, outcome.Reason, outcome.Message)
 		return
 	}
-	reportConfirmed(u, outcome)
+	reportConfirmed(o, outcome)
 }
 
 // reportConfirmed says how the decision stands, until it was carried out.
-func reportConfirmed(u *v1alpha1.Upgrade, outcome flow.Outcome) {
-	status := &u.Status
+func reportConfirmed(o *observed, outcome flow.Outcome) {
+	u, status := o.upgrade, &o.upgrade.Status
 	set := func(is metav1.ConditionStatus, reason, message string) {
 		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionConfirmed, is, reason, message)
 	}
@@ -75,11 +75,11 @@ func reportConfirmed(u *v1alpha1.Upgrade, outcome flow.Outcome) {
 		set(metav1.ConditionTrue, v1alpha1.ReasonConfirmed, confirmed(u))
 	case status.SettledAt != nil:
 	case status.Decided == nil:
-		set(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(u))
+		set(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o))
 	case outcome.Reason != "" && status.CompletedAt != nil, status.Decided.Decision == v1alpha1.UpgradeRollBack && outcome.Reason != "":
 		set(metav1.ConditionUnknown, outcome.Reason, outcome.Message)
 	default:
-		set(metav1.ConditionUnknown, v1alpha1.ReasonConfirming, "The previous data is given up once the upgrade has ended.")
+		set(metav1.ConditionUnknown, v1alpha1.ReasonConfirming, "The previous data is deleted once the upgrade has ended.")
 	}
 }
 
