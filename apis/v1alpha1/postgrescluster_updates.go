@@ -4,6 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Updates says which updates of PostgreSQL are rolled out without being asked for each time, and when.
 // +kubebuilder:validation:XValidation:rule="(has(self.minor) && self.minor == 'Automatic') || (has(self.major) && self.major == 'Automatic') || !(has(self.window) || has(self.notBefore))",message="spec.updates.window and spec.updates.notBefore apply to automatic updates only: set spec.updates.minor or spec.updates.major to Automatic, or remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxDowntime) || has(self.major) && self.major == 'Automatic'",message="spec.updates.maxDowntime applies to automatic major upgrades only: set spec.updates.major to Automatic, or remove it"
 type Updates struct {
 	// Minor says what happens when the suite has another image for the version that runs, and spec.image names none. With Manual, it is
 	// only shown: in status.pendingUpdate and the condition Updated. With Automatic, it is tried, and then reaches the replicas
@@ -23,6 +24,14 @@ type Updates struct {
 	// spec.maintenanceWindow.
 	// +optional
 	Window *MaintenanceWindow `json:"window,omitempty"`
+	// MaxDowntime bounds how long an automatic major upgrade may keep the cluster down, such as 30m, like spec.maxDowntime of an Upgrade. After that, the
+	// cluster continues with its previous data. It may be changed until the cluster is being stopped. By default, only the start on the new data is bounded.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="spec.updates.maxDowntime must be from 1m to 168h, such as 30m: stopping and starting takes some of it"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	MaxDowntime *metav1.Duration `json:"maxDowntime,omitempty"`
 	// NotBefore is a time before which no automatic update is rolled out, such as 2026-12-01T06:00:00Z.
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`

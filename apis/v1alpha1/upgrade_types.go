@@ -85,7 +85,8 @@ type UpgradeSpec struct {
 	// +optional
 	Transfer UpgradeTransfer `json:"transfer,omitempty"`
 	// MaxDowntime bounds how long the cluster accepts no connections, such as 30m, from when it is being stopped until it runs on
-	// the new data. After that it continues with its previous data. By default, only the start on the new data is bounded.
+	// the new data. After that it continues with its previous data. By default, only the start on the new data is bounded, and with automatic,
+	// spec.updates.maxDowntime of the cluster applies.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('168h')",message="spec.maxDowntime must be from 1m to 168h, such as 30m: stopping and starting takes some of it"
 	// +kubebuilder:validation:Type=string
@@ -100,8 +101,8 @@ type UpgradeSpec struct {
 	// +optional
 	Decision UpgradeDecision `json:"decision,omitempty"`
 	// ConfirmWithin is how long the previous data is kept, such as 24h, from when the cluster accepts connections on the new version.
-	// After that the upgrade is confirmed. It may be changed until then. The default is 24h. While the cluster has a repository, nothing
-	// is deleted before a backup of the new version has succeeded.
+	// After that the upgrade is confirmed, once it has succeeded and the cluster is Ready. It may be changed until then. The default is 24h.
+	// While the cluster has a repository, nothing is deleted before a backup of the new version has succeeded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="spec.confirmWithin must be from 0s to 8760h, such as 24h; 0s confirms at once"
 	// +kubebuilder:validation:Type=string

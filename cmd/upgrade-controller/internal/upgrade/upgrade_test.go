@@ -17,6 +17,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/majorupdate"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -74,6 +75,13 @@ func locked(o *observed) {
 	o.work.Exists = true
 }
 
+// bounded is an automatic upgrade by a policy that allows an hour of downtime.
+func bounded(o *observed) {
+	o.upgrade.Spec.Automatic, o.cluster.Spec.Version = true, 17
+	o.cluster.Spec.Updates = &v1alpha1.Updates{Major: v1alpha1.UpdateAutomatic, MaxDowntime: &metav1.Duration{Duration: time.Hour}}
+	o.others = majorupdate.Facts{Cluster: o.cluster, Now: noon}
+}
+
 // queued is an automatic upgrade whose request for the volumes nobody has acted on, to be done from tomorrow on.
 func queued(o *observed) {
 	locked(o)
@@ -123,7 +131,7 @@ func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 		"a version that runs already": {
 			func(o *observed) { o.upgrade.Spec.Version = 15 }, v1alpha1.ReasonDowngrade, "already runs PostgreSQL 15", nil},
 		"a lower version": {
-			func(o *observed) { o.upgrade.Spec.Version = 14 }, v1alpha1.ReasonDowngrade, "can't go down to 14", nil},
+			func(o *observed) { o.upgrade.Spec.Version = 14 }, v1alpha1.ReasonDowngrade, "can't be downgraded to 14", nil},
 		"an unknown version": {
 			func(o *observed) { o.upgrade.Spec.Version = 99 }, v1alpha1.ReasonUnknownVersion, "known are 15, 17", nil},
 		"a cluster that isn't Ready": {
@@ -172,6 +180,20 @@ func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 		"one that a person created does neither": {
 			func(o *observed) { queued(o); o.upgrade.Spec.Automatic = false }, v1alpha1.ReasonAwaitingVolumeLock, "not granted yet",
 			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+		"an automatic one is down for no longer than its policy allows": {
+			func(o *observed) { checked(o); bounded(o) }, v1alpha1.ReasonAwaitingVolumeLock, "",
+			func(s v1alpha1.UpgradeStatus) bool {
+				return s.VolumeLockRequest.MaxDowntime != nil && s.VolumeLockRequest.MaxDowntime.Duration == time.Hour
+			}},
+		"unless it says so itself": {
+			func(o *observed) {
+				checked(o)
+				bounded(o)
+				o.upgrade.Spec.MaxDowntime = &metav1.Duration{Duration: time.Minute}
+			}, v1alpha1.ReasonAwaitingVolumeLock, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest.MaxDowntime.Duration == time.Minute }},
+		"the policy is none of one that a person created": {
+			func(o *observed) { checked(o); bounded(o); o.upgrade.Spec.Automatic = false }, v1alpha1.ReasonAwaitingVolumeLock, "",
+			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest.MaxDowntime == nil }},
 		"a check alone ends there": {
 			func(o *observed) { checked(o); o.upgrade.Spec.CheckOnly = true }, "", "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
@@ -11,11 +13,20 @@ import (
 )
 
 func requestLock(_ context.Context, o *observed) flow.Outcome {
-	outcome := o.lock().Request(0, o.upgrade.Spec.MaxDowntime)
+	outcome := o.lock().Request(0, o.maxDowntime())
 	if request := o.status().VolumeLockRequest; request != nil && !outcome.Finished() {
 		request.ReplicasLast = o.links()
 	}
 	return outcome
+}
+
+// maxDowntime that was asked for; for an automatic upgrade it is that of the policy of its cluster, as it is when the cluster is about to be stopped.
+func (o *observed) maxDowntime() *metav1.Duration {
+	updates := o.cluster.Spec.Updates
+	if o.upgrade.Spec.MaxDowntime == nil && o.upgrade.Spec.Automatic && updates != nil {
+		return updates.MaxDowntime
+	}
+	return o.upgrade.Spec.MaxDowntime
 }
 
 func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
@@ -92,6 +103,10 @@ func (r *Reconciler) pinUp(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	status.UpAt, status.Failure = o.lock().ServedSince(), nil
+	if status.UpAt == nil { // since when is not known any more, and a person gets the whole time to decide
+		status.UpAt = &metav1.Time{Time: o.now}
+		return flow.Save(v1alpha1.ReasonFinishing, fmt.Sprintf("PostgresCluster %s has run on the new data before, which this status doesn't know of.", o.upgrade.Spec.Cluster.Name))
+	}
 	return flow.Save(v1alpha1.ReasonFinishing, fmt.Sprintf("PostgreSQL %d accepts connections.", o.upgrade.Spec.Version))
 }
 
