@@ -87,7 +87,7 @@ type FailoverDrillTemplate struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:MaxLength=32
 	StartWithin *metav1.Duration `json:"startWithin,omitempty"`
-	// Timeout is how long a cluster may take to be whole again after the fault, such as 15m. The default is 15m.
+	// Timeout is how long a cluster may take to recover fully after the fault, such as 15m. The default is 15m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1m') && self <= duration('6h')",message="spec.template.timeout must be from 1m to 6h, such as 15m"
 	// +kubebuilder:validation:Type=string

@@ -189,7 +189,7 @@ type PoolerUser struct {
 
 // PoolerHandover says what happens when the primary hands over.
 type PoolerHandover struct {
-	// OnTimeout says what becomes of transactions that are still open after 5 s. End: they end with an error, and the handover takes place.
+	// OnTimeout says what happens to transactions that are still open after 5 s. End: they end with an error, and the handover takes place.
 	// TakeBack: a switchover that was requested, or that a rolling change needs, is refused, and nothing was stopped; a rolling change tries again after a minute.
 	// Where the pod of the primary ends, or PostgreSQL restarts in place, they always end.
 	// +optional
@@ -197,7 +197,7 @@ type PoolerHandover struct {
 	OnTimeout HandoverTimeout `json:"onTimeout,omitempty"`
 }
 
-// HandoverTimeout says what becomes of transactions that don't end in time.
+// HandoverTimeout says what happens to transactions that don't end in time.
 // +kubebuilder:validation:Enum=End;TakeBack
 type HandoverTimeout string
 

@@ -8,15 +8,15 @@ import (
 
 // Autoscale says which sizes of the instances follow the load.
 type Autoscale struct {
-	// Resources has requests recommended for the PostgreSQL container, or applied to it, within bounds.
+	// Resources recommends requests for the PostgreSQL container, or applies them, within bounds.
 	// +optional
 	Resources *AutoscaleResources `json:"resources,omitempty"`
-	// Replicas has a number of replicas recommended, or applied, within bounds. Use no HorizontalPodAutoscaler beside it.
+	// Replicas recommends a number of replicas, or applies it, within bounds. Don't use a HorizontalPodAutoscaler as well.
 	// +optional
 	Replicas *AutoscaleReplicas `json:"replicas,omitempty"`
 }
 
-// AutoscaleMode says what becomes of a recommendation.
+// AutoscaleMode says whether a recommendation is only shown, or applied.
 type AutoscaleMode string
 
 // The modes.
@@ -27,7 +27,7 @@ const (
 	AutoscaleApply AutoscaleMode = "Apply"
 )
 
-// AutoscaleResources are the bounds of recommended requests, and what becomes of these.
+// AutoscaleResources are the bounds of recommended requests, and whether these are applied.
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory)",message="spec.autoscale.resources needs cpu or memory, such as memory: {min: 1Gi, max: 8Gi}"
 type AutoscaleResources struct {
 	// Mode is Recommend, which only shows requests in status.autoscale, or Apply, which gives them to running pods without

@@ -31,8 +31,8 @@ const (
 	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
 	// spec.monitoring does not have it.
 	ConditionMonitoringReady = "MonitoringReady"
-	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret, accept client certificates of the CAs of
-	// spec.tls.clientCABundle, and trust the CAs of spec.postgresql.ldapCA in directories. A cluster without all of them does not have the
+	// ConditionCertificatesReady says whether servers present the certificate of spec.tls.serverSecret, accept client certificates of the CAs of
+	// spec.tls.clientCABundle, and trust the CAs of spec.postgresql.ldapCA for LDAP connections. A cluster without all of them does not have the
 	// condition.
 	ConditionCertificatesReady = "CertificatesReady"
 
@@ -88,7 +88,7 @@ const (
 	ReasonStatusOutdated = "StatusOutdated"
 	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPodRefused: Kubernetes refuses to create a pod, because of a quota or a policy of the namespace.
+	// ReasonPodRefused: Kubernetes refuses to create a pod, or the Job of one, because of a quota or a policy of the namespace.
 	ReasonPodRefused = "PodRefused"
 	// ReasonAgentUnreachable: the agent of a pod that runs has not answered the db-controller for a minute.
 	ReasonAgentUnreachable = "AgentUnreachable"

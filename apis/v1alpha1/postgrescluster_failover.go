@@ -21,8 +21,8 @@ type Failover struct {
 	// +optional
 	// +kubebuilder:default=APIServer
 	Renewal LeaseRenewal `json:"renewal,omitempty"`
-	// PausedUntil is a time before which no instance replaces a primary that fails, such as 2026-03-01T06:00:00Z. Switchovers,
-	// and the handover of a primary whose pod is stopped in order, still work. The pause ends by itself.
+	// PausedUntil is a time before which no instance replaces a primary that fails, such as 2026-03-01T06:00:00Z. Switchovers still
+	// work, and so does the handover of a primary whose pod is terminated gracefully. The pause ends at that time.
 	// +optional
 	PausedUntil *metav1.Time `json:"pausedUntil,omitempty"`
 	// Instances says which instances should become primary, and which should not.
@@ -36,8 +36,8 @@ type Failover struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 3600",message="spec.failover.isolationTimeoutSeconds must be from 10 to 3600, such as 60; remove it to let an isolated primary continue"
 	IsolationTimeoutSeconds int32 `json:"isolationTimeoutSeconds,omitempty"`
-	// Fenced names instances whose PostgreSQL is stopped in order and stays stopped until they are removed from this list. The
-	// primary gives its role to another instance before, if one can take over.
+	// Fenced names instances whose PostgreSQL is shut down and stays down until they are removed from this list. A primary first
+	// hands over to another instance, if one can take over.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
@@ -48,15 +48,15 @@ type Failover struct {
 type FailoverInstance struct {
 	// Name of the instance, such as shop-1.
 	Name InstanceName `json:"name"`
-	// Priority among instances that have equally much of the WAL: the one with the highest takes over. One that has more WAL
-	// comes first whatever its priority.
+	// Priority among instances that have the same amount of WAL: the one with the highest priority takes over. An instance that
+	// has more WAL comes first, regardless of priorities.
 	// +optional
 	// +kubebuilder:default=50
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Priority *int32 `json:"priority,omitempty"`
-	// Never says that it does not become primary by itself. It does so only by a switchover that names it. For synchronous
-	// replication it counts like any other.
+	// Never keeps the instance from becoming primary automatically. It takes over only by a switchover or a manual failover
+	// (kubectl howdah failover) that names it. For synchronous replication, it counts like any other instance.
 	// +optional
 	Never bool `json:"never,omitempty"`
 }
@@ -104,7 +104,7 @@ func (f *Failover) Priority(name string) int32 {
 	return defaultPriority
 }
 
-// Never says whether an instance does not become primary by itself.
+// Never says whether an instance does not become primary automatically.
 func (f *Failover) Never(name string) bool {
 	return f != nil && slices.ContainsFunc(f.Instances, func(i FailoverInstance) bool { return i.Never && string(i.Name) == name })
 }

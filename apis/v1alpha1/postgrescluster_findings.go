@@ -31,6 +31,8 @@ const (
 	ReasonWraparoundAge = "WraparoundAge"
 	// ReasonSlotRetainsWAL: a replication slot retains much WAL.
 	ReasonSlotRetainsWAL = "SlotRetainsWAL"
+	// ReasonSlotsSetAside: logical slots wait for a person, because an undo or a rollback brought the data back.
+	ReasonSlotsSetAside = "SlotsSetAside"
 	// ReasonChecksumFailures: PostgreSQL has read pages with a wrong checksum.
 	ReasonChecksumFailures = "ChecksumFailures"
 	// ReasonClockSkew: the clocks of two instances differ.

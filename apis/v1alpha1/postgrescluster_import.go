@@ -134,7 +134,7 @@ type ImportSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?$')",message="spec.bootstrap.import.source.host must be one name or address, such as db.example.com"
 	Host string `json:"host"`
-	// Port of the server. A pooler such as PgBouncer won't do.
+	// Port of the server itself, not of a pooler such as PgBouncer.
 	// +optional
 	// +kubebuilder:default=5432
 	// +kubebuilder:validation:Minimum=1

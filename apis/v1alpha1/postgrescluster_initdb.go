@@ -1,6 +1,6 @@
 package v1alpha1
 
-// LocaleProvider says who knows the order of text.
+// LocaleProvider is what defines the sort order of text.
 // +kubebuilder:validation:Enum=Builtin;ICU;Libc
 type LocaleProvider string
 
@@ -38,13 +38,13 @@ type BootstrapInitdb struct {
 	// +optional
 	// +kubebuilder:validation:Enum=UTF8;LATIN1;LATIN2;LATIN3;LATIN4;LATIN5;LATIN6;LATIN7;LATIN8;LATIN9;LATIN10;ISO_8859_5;ISO_8859_6;ISO_8859_7;ISO_8859_8;KOI8R;KOI8U;WIN866;WIN874;WIN1250;WIN1251;WIN1252;WIN1253;WIN1254;WIN1255;WIN1256;WIN1257;WIN1258;EUC_CN;EUC_JP;EUC_JIS_2004;EUC_KR;EUC_TW
 	Encoding string `json:"encoding,omitempty"`
-	// LocaleProvider says who knows the order of text: PostgreSQL itself (Builtin, from version 17 on), the ICU library (from 15 on),
+	// LocaleProvider defines the sort order of text: PostgreSQL itself (Builtin, from version 17 on), the ICU library (from 15 on),
 	// or the C library of the image (Libc). By default, Builtin where the version has it, else Libc. A new version of ICU or of the C
 	// library can change the order, after which indexes have to be rebuilt; the order by code points of C and C.UTF-8 stays.
 	// +optional
 	LocaleProvider LocaleProvider `json:"localeProvider,omitempty"`
-	// Locale in the words of the provider: C, C.UTF-8 or PG_UNICODE_FAST (from 18 on) of Builtin; a language tag of ICU, such as de-AT or
-	// und-u-ks-level2; a locale that the image has of Libc, such as de_DE.UTF-8. By default, C.UTF-8.
+	// Locale is the name of a locale of that provider: C, C.UTF-8 or PG_UNICODE_FAST (from 18 on) with Builtin; a language tag with ICU,
+	// such as de-AT or und-u-ks-level2; a locale that the image has with Libc, such as de_DE.UTF-8. By default, C.UTF-8.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][-A-Za-z0-9_.@=]*$')",message="spec.bootstrap.initdb.locale must be the name of a locale, such as C.UTF-8, de_DE.UTF-8 or de-AT"

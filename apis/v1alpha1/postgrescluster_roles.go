@@ -141,7 +141,7 @@ type Database struct {
 	// LocaleProvider of a new database (from version 15 on; Builtin from 17 on). By default, that of its template.
 	// +optional
 	LocaleProvider LocaleProvider `json:"localeProvider,omitempty"`
-	// Locale of a new database, in the words of the provider: C.UTF-8, de_DE.UTF-8, de-AT. By default, that of its template.
+	// Locale of a new database, by its name in the provider: C.UTF-8, de_DE.UTF-8, de-AT. By default, that of its template.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][-A-Za-z0-9_.@=]*$`

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TuningPolicy says what becomes of findings that a parameter of PostgreSQL would end.
+// TuningPolicy says what is done about findings that a parameter of PostgreSQL would end.
 // +kubebuilder:validation:XValidation:rule="self in ['Manual','Automatic']",message="spec.tuning must be Manual, which leaves parameters to you, or Automatic, which sets those that can do no harm"
 type TuningPolicy string
 

@@ -38,7 +38,7 @@ func TestWhatBelongsToHowdahIsRefusedByNameWithTheReason(t *testing.T) {
 		"ssl_max_protocol_version": "certificates", "archive_command": "repository", "restore_command": "Restore",
 		"recovery_target_time": "Restore", "primary_conninfo": "instances", "fsync": "loses", "full_page_writes": "backup",
 		"log_line_prefix": "JSON", "logging_collector": "JSON", "include": "another file", "data_directory": "agent",
-		"allow_alter_system": "supervises", "cluster_name": "instances", "wal_segment_size": "fact",
+		"allow_alter_system": "supervises", "cluster_name": "instances", "wal_segment_size": "determines it itself",
 	} {
 		err := CheckParameter(name, "x")
 		if !errors.Is(err, ErrParameter) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), reason) {

@@ -14,15 +14,15 @@ const (
 	whyTLS      = "Howdah makes the server's certificates and renews them"
 	whyFiles    = "the files lie where the agent keeps them"
 	whyArchive  = "the agent archives WAL; name a backup repository instead"
-	whyRecovery = "the agent says what is replayed; make a Restore instead"
-	whyStandby  = "the agent decides who follows whom; set the number of instances instead"
+	whyRecovery = "the agent controls recovery; create a Restore instead"
+	whyStandby  = "the agent sets which instance follows which; set spec.instances and spec.synchronous instead"
 	whyLog      = "the agent reads the server's log from standard error and writes it as JSON"
 	whyLoss     = "another value loses acknowledged writes or hides that they are lost"
 	whyBackup   = "without it a backup or a rewind would be wrong"
 	whyPassword = "passwords are kept as scram-sha-256 only"
 	whyMethod   = "Howdah offers no such way to log in"
 	whyAgent    = "the agent supervises the server"
-	whyFact     = "it is a fact of the data directory or of the programs, not a setting"
+	whyFact     = "PostgreSQL determines it itself and does not read it from a configuration file"
 	whyFile     = "it would read settings from another file"
 )
 

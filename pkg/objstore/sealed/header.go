@@ -39,7 +39,7 @@ type header struct {
 
 var (
 	errNotSealed = errors.New("it is not sealed")
-	errUnknown   = errors.New("it is sealed in a way that this version doesn't know, by a later version of Howdah or by nobody")
+	errUnknown   = errors.New("it is sealed in a format that this version doesn't know: a later version of Howdah wrote it, or the object is not one of Howdah's")
 	errHeader    = errors.New("the checksum of its header is wrong")
 )
 

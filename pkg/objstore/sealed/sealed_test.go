@@ -314,7 +314,7 @@ func TestWhatDoesNotFitIsSaidBeforeAnythingIsWritten(t *testing.T) {
 			func(t *testing.T, inner objstore.Store) objstore.Store {
 				return New(inner, Fixed(keys(t, "k3", map[string][]byte{"k2": secret(2), "k3": secret(3)})), Options{})
 			},
-			ErrKeyNotFound, []string{"with key k1", "only k2, k3"},
+			ErrKeyNotFound, []string{"with key k1", "available: k2, k3"},
 		},
 		"data keys that were deleted": {
 			func(t *testing.T, inner objstore.Store) {

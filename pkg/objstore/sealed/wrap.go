@@ -182,10 +182,10 @@ func (w wrap) unwrap(keys Keys) (dataKey, error) {
 // refused says which key is needed, and which are there.
 func (w wrap) refused(keys Keys) error {
 	if other := keys.byName[w.Key]; other != nil {
-		return failf(ErrWrongKey, "the encryption key %s is not the one that the repository was encrypted with: its fingerprint is %s, and %s is wanted",
+		return failf(ErrWrongKey, "the encryption key %s is not the one that the repository was encrypted with: its fingerprint is %s, and %s is expected",
 			w.Key, fingerprint(other), w.Fingerprint)
 	}
-	return failf(ErrKeyNotFound, "the repository is encrypted with key %s (fingerprint %s), and given are only %s", w.Key, w.Fingerprint, keys)
+	return failf(ErrKeyNotFound, "the repository is encrypted with key %s (fingerprint %s), but only these keys are available: %s", w.Key, w.Fingerprint, keys)
 }
 
 // damaged is an object that is not what was stored.

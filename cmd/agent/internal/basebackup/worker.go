@@ -104,7 +104,7 @@ func (w *Worker) walTimeout() time.Duration {
 func (w *Worker) progress(p backup.Progress) {
 	report := job.Progress{Phase: string(p.Phase), DoneBytes: p.Done, TotalBytes: p.Total}
 	if p.Phase == backup.AwaitWAL {
-		report.Message = "Everything is copied; the backup is whole when the last WAL is archived."
+		report.Message = "Everything is copied; the backup is complete when the last WAL is archived."
 	}
 	w.Report(report)
 }

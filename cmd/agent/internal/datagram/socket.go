@@ -195,7 +195,7 @@ func (s *Socket) agree(ctx context.Context, member elect.Member, to netip.AddrPo
 		err = errors.New(answer.Message)
 	}
 	if err != nil {
-		s.Log.Debug("no key was agreed on with a member, so it can't be asked for its word", "member", member.Name, "error", err)
+		s.Log.Debug("no key was agreed on with a member, so it can't be asked for a promise", "member", member.Name, "error", err)
 		return
 	}
 	s.mu.Lock()

@@ -154,7 +154,7 @@ func (s *subscriber) owner(ctx context.Context) (owner string, err error) {
 	case err != nil:
 		return "", err
 	case super:
-		return "", fmt.Errorf("%w: its owner %s is a superuser: set owner to a role that is none", errRefused, owner)
+		return "", fmt.Errorf("%w: its owner %s is a superuser: set owner to a role that is not a superuser", errRefused, owner)
 	case !may:
 		return "", fmt.Errorf("%w: its owner %s may not create subscriptions: add pg_create_subscription to inRoles of that role in spec.roles, or set another owner", errRefused, owner)
 	}

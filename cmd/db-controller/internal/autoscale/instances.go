@@ -252,6 +252,9 @@ func againstRemoval(o *observed.Cluster, ordinal int) string {
 	if why := storage.KeepsCopies(o, name); why != "" {
 		return fmt.Sprintf("%s is not removed. %s", name, why)
 	}
+	if repair := storage.HeldBackOn(o, name); repair != "" {
+		return fmt.Sprintf("%s is not removed, because it may have commits that no other instance has, and spec.repair holds back what its data needs: %s", name, repair)
+	}
 	if streaming < least {
 		return fmt.Sprintf("Without %s, too few replicas would stream.", name)
 	}
@@ -269,7 +272,7 @@ func rival(o *observed.Cluster) string {
 }
 
 func rivalry(other string) string {
-	return fmt.Sprintf("%s has set spec.instances through the scale subresource, as a HorizontalPodAutoscaler does, and two must not decide it. "+
+	return fmt.Sprintf("%s has set spec.instances through the scale subresource, as a HorizontalPodAutoscaler does. Only it or spec.autoscale.replicas may decide the number of instances. "+
 		"Delete the HorizontalPodAutoscaler and set another number with kubectl scale, or remove spec.autoscale.replicas.", other)
 }
 

@@ -70,6 +70,8 @@ func TestInstancesAreAddedAndRemovedOneAtATime(t *testing.T) {
 			o.Cluster.Spec.Repair = &v1alpha1.Repair{KeepReplacedCopies: true}
 			o.Agents["shop-2"].Copies = []agentapi.Copy{{ID: "g1", Of: "g1"}, {ID: "g1.c1", Of: "g1"}}
 		}, 3, "shop-2 is not removed. spec.repair.keepReplacedCopies keeps the data on the volume of shop-2 that a clone replaces (g1, g1.c1)."},
+		"one whose data is not repaired": {1, func(o *observed.Cluster) { o.Agents["shop-2"].HeldBack = "The data is not rewound." }, 3,
+			"shop-2 is not removed, because it may have commits that no other instance has, and spec.repair holds back what its data needs: The data is not rewound."},
 		"none that streams is left": {1, func(o *observed.Cluster) { o.Agents["shop-1"].Replication.Streaming = false }, 3, "Without shop-2, too few replicas would stream."},
 		"hibernated":                {3, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, 3, "hibernated"},
 		"during an Upgrade":         {1, func(o *observed.Cluster) { o.Operation = "Upgrade to-18" }, 3, "Upgrade to-18 has not ended."},

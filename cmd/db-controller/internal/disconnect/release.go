@@ -39,9 +39,9 @@ func Obstacle(o *observed.Cluster) string {
 	case Recorded(o):
 		return ""
 	case !o.HasRun():
-		return fmt.Sprintf("The database is released when the agent of its primary has said which data it has. %s", unheard(o))
+		return fmt.Sprintf("The database is released when the agent of its primary has reported the system identifier of its data. %s", unheard(o))
 	case o.Operation != "":
-		return fmt.Sprintf("The database is released when %s has ended, as that needs the PostgresCluster. To end it, cancel it with spec.cancel: true, or make its spec.decision.", o.Operation)
+		return fmt.Sprintf("The database is released when %s has ended, because it needs the PostgresCluster. To end it, set spec.cancel: true or spec.decision there.", o.Operation)
 	case o.Undoable != "":
 		return fmt.Sprintf("The database is released once %s can no longer be undone. To decide that now, set spec.decision: Confirm there.", o.Undoable)
 	case len(o.Requests) > 0 || len(status.VolumeLocks) > 0:

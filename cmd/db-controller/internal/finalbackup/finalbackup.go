@@ -52,7 +52,7 @@ func Unproven(o *observed.Cluster) string {
 	last := o.Names.Instance(o.LastPrimary())
 	switch ended := availability.Ended(o); {
 	case ended == nil:
-		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all its WAL is archived.", last)
+		return fmt.Sprintf("%s, the last primary, did not report at its shutdown that all its WAL is archived.", last)
 	case len(ended.Unarchived) > 0:
 		return fmt.Sprintf("When %s ended, WAL was not archived, beginning with %s: %s", last, observed.Bounded(ended.Unarchived[0], 64), phrase.Sentence(observed.Bounded(ended.Error, 512)))
 	}

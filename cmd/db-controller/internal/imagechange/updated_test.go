@@ -71,7 +71,7 @@ func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
 			o.Cluster.Spec.Updates.Window = observedtest.WindowOf("a", "UTC", time.Hour)
 		}),
 			"False", "InvalidWindow", "No update is rolled out: spec.updates.window.schedule", true},
-		"a replica is down":   {also(func(o *observed.Cluster) { observedtest.Unready(o, 2) }), "False", "UpdatePending", "It waits until all instances are well", true},
+		"a replica is down":   {also(func(o *observed.Cluster) { observedtest.Unready(o, 2) }), "False", "UpdatePending", "It waits until all instances are healthy", true},
 		"it is tried":         {also(func(o *observed.Cluster) { o.ImageJob = workload.State{Exists: true} }), "False", "Applying", "is being tried", true},
 		"somebody else's Job": {also(func(o *observed.Cluster) { o.ImageJob.Foreign = true }), "False", "NameConflict", "shop-image", true},
 		"a quota refuses its pod": {also(func(o *observed.Cluster) { o.ImageJob = refusedPod(t, o) }), "False", "PodRefused",

@@ -98,7 +98,7 @@ func following(o *observed.Cluster) (reason, message string) {
 	case v1alpha1.OnlineImportFollowing:
 		reason, message = v1alpha1.ReasonFollowingSource, fmt.Sprintf("The databases follow %s, %s. To cut over, close the databases there, and set spec.bootstrap.import.online.cutover: true.", source, lag)
 	case v1alpha1.OnlineImportCuttingOver:
-		reason, message = v1alpha1.ReasonCuttingOver, fmt.Sprintf("The databases are to be cut over from %s. They %s.", source, lag)
+		reason, message = v1alpha1.ReasonCuttingOver, fmt.Sprintf("The cutover from %s is requested. The databases %s.", source, lag)
 	case v1alpha1.OnlineImportCutOver:
 		return v1alpha1.ReasonCuttingOver, fmt.Sprintf("The databases are cut over from %s, and the cluster is about to start.", source)
 	default:

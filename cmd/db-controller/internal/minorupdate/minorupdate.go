@@ -85,7 +85,7 @@ func Obstacle(o *observed.Cluster) string {
 	}
 	for ordinal := range o.Wanted() {
 		if why := availability.Unsettled(o, ordinal); why != "" {
-			return "It waits until all instances are well: " + why
+			return "It waits until all instances are healthy: " + why
 		}
 	}
 	return ""

@@ -102,7 +102,7 @@ func TestAnUpdateBeginsOnlyWhereAllIsWellAndNobodyElseWorksOnTheCluster(t *testi
 		"the volumes are wanted":    {func(o *observed.Cluster) { o.Requests = make([]protocol.LockRequest, 1) }, "no Restore or Upgrade requests the volume lock"},
 		"the volumes are locked":    {func(o *observed.Cluster) { o.Cluster.Status.VolumeLocks = make([]v1alpha1.VolumeLock, 1) }, "no Restore or Upgrade requests the volume lock"},
 		"another change continues":  {func(o *observed.Cluster) { o.Cluster.Status.ImageChange = &v1alpha1.ImageChange{To: "mine:17"} }, "the change to mine:17"},
-		"a replica doesn't respond": {func(o *observed.Cluster) { observedtest.Unready(o, 2) }, "until all instances are well: PostgreSQL in pod shop-2"},
+		"a replica doesn't respond": {func(o *observed.Cluster) { observedtest.Unready(o, 2) }, "until all instances are healthy: PostgreSQL in pod shop-2"},
 		"a replica is yet to come":  {observedtest.Wants(4), "all instances that spec requests"},
 	} {
 		if got := Obstacle(automatic(c.change)); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

@@ -72,7 +72,7 @@ func passwordIn(source *corev1.Secret, wanted password) (content []byte, wrong c
 	}
 	if _, err := postgres.RenderLDAPPassword(string(content)); err != nil && wanted.key == agentapi.LDAPPasswordKey {
 		return nil, condition.False(v1alpha1.ReasonPasswordRefused, fmt.Sprintf("%s has a password in Secret %s, under the key %s, that can't be used: %v; "+
-			"give the directory's account such a one, and write it there", wanted.subject, name, key, err))
+			"change the password of the account in the directory, and write the new one into the Secret", wanted.subject, name, key, err))
 	}
 	return content, condition.Finding{}
 }

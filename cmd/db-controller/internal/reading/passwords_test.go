@@ -18,7 +18,7 @@ import (
 func TestAPasswordForLdapThatCanNotBeUsedIsNotCalledMissing(t *testing.T) {
 	for content, c := range map[string]struct{ reason, says string }{
 		"geheim\n":               {"", ""},
-		"geheim\nand more":       {v1alpha1.ReasonPasswordRefused, "one line of at most 200 bytes; give the directory's account such a one, and write it there"},
+		"geheim\nand more":       {v1alpha1.ReasonPasswordRefused, "one line of at most 200 bytes; change the password of the account in the directory, and write the new one into the Secret"},
 		strings.Repeat("x", 201): {v1alpha1.ReasonPasswordRefused, "one line of at most 200 bytes"},
 		"":                       {v1alpha1.ReasonPasswordMissing, "has no password: Secret directory has nothing under the key password"},
 	} {

@@ -44,7 +44,7 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 			o.Agents["shop-1"].Replication.LagBytes, o.Agents["shop-1"].Replication.OverdueBytes = 100<<20, new(int64(70<<20))
 		}, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
 		"one is a little":      {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 5 << 20 }, "Following", ""},
-		"one is no member yet": {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows the primary, which has yet to count it"},
+		"one is no member yet": {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows the primary, but is not a member yet"},
 		"one is cloned":        {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", BytesDone: 40, BytesTotal: 200}), "Cloning", "shop-2 is being cloned from shop-0: 20 %."},
 		"one is cloned again":  {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", Message: "no space"}), "Cloning", "0 %. The previous attempt failed: no space."},
 		"one is rewound":       {rejoin(agentapi.RejoinStatus{Method: "Rewind", Source: "shop-0"}), "Rewinding", "shop-2 is being rewound to follow the primary, shop-0."},

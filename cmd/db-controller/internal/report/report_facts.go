@@ -54,7 +54,7 @@ func archiving(o *observed.Cluster) condition.Finding {
 	archive := o.Cluster.Status.Archive
 	switch {
 	case o.Cluster.Spec.Archive == nil:
-		return condition.False(v1alpha1.ReasonNotConfigured, "WAL is not archived, and there can be no backups: set spec.archive.repository.name to a BackupRepository.")
+		return condition.False(v1alpha1.ReasonNotConfigured, "WAL is not archived, so no backup is possible: set spec.archive.repository.name to a BackupRepository.")
 	case o.Repository == nil:
 		return condition.False(v1alpha1.ReasonRepositoryNotFound, MissingRepository(o.Cluster))
 	case o.Repository.Spec.ReadOnly:

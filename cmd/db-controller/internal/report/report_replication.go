@@ -124,7 +124,7 @@ func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus)
 	case replica.LagBytes >= availability.MaxLag(o) && overdue(o, o.Agent(ordinal)):
 		return condition.False(v1alpha1.ReasonLagging, fmt.Sprintf("%s lags at least %d MiB behind the primary.", replica.Name, replica.LagBytes>>20))
 	case !replica.Eligible:
-		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows the primary, which has yet to count it among those that may take over.", replica.Name))
+		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows the primary, but is not a member yet, so it can't take over.", replica.Name))
 	}
 	return condition.Finding{}
 }

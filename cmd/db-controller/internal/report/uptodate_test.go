@@ -41,7 +41,7 @@ func TestUpToDateSaysHowVolumesGrow(t *testing.T) {
 			o.Classes["fast"].AllowVolumeExpansion = nil
 		},
 			v1alpha1.ReasonExpansionNotAllowed, "set allowVolumeExpansion: true there. Otherwise move the instances to another class"},
-		"a class that is gone": {func(o *observed.Cluster) { observedtest.WantSize(o, "20Gi"); o.Classes["fast"] = nil }, v1alpha1.ReasonExpansionNotAllowed, "its StorageClass fast, which alone could let it grow, was deleted"},
+		"a class that is gone": {func(o *observed.Cluster) { observedtest.WantSize(o, "20Gi"); o.Classes["fast"] = nil }, v1alpha1.ReasonExpansionNotAllowed, "its StorageClass fast was deleted, so it can't grow"},
 		"a quota that is used": {func(o *observed.Cluster) {
 			observedtest.WantSize(o, "20Gi")
 			o.Refused["data-shop-1"] = "exceeded quota"

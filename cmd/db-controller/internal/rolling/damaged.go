@@ -88,7 +88,7 @@ func tooSoon(o *observed.Cluster, instance string) string {
 		switch {
 		case clone.Instance != instance:
 		case clone.State == v1alpha1.ReinitDone:
-			return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", at)
+			return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again. Check its disk.", at)
 		default:
 			return fmt.Sprintf("The clone of %s failed: %s", at, clone.Message)
 		}
@@ -158,7 +158,7 @@ func primaryDamaged(o *observed.Cluster) string {
 	}
 	counted := slices.ContainsFunc(primary.Findings.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingChecksumFailures })
 	if counted || primary.Checks.Damaged {
-		return "The primary shows damage, too, so that a clone of it may be no better. Find out which of them is whole, and restore a backup if none is."
+		return "The primary shows damage, too, so a clone of it may be damaged as well. Find out which instance is intact; if none is, restore a backup."
 	}
 	switch {
 	case primary.Checks.RoundEnded.IsZero():

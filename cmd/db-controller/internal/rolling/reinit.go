@@ -108,7 +108,7 @@ func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	}
 	ordinal := o.Names.Ordinal(c.Instance)
 	if ordinal < 0 || ordinal >= o.Wanted() {
-		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("spec.instances has no place for %s any more.", c.Instance))
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("spec.instances no longer includes %s.", c.Instance))
 	}
 	if agent := o.Agent(ordinal); agent != nil && agent.Reinit != nil && agent.Reinit.Token == c.Token {
 		return c.hear(o, agent)

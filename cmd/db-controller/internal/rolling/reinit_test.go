@@ -139,7 +139,7 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 			v1alpha1.ReinitRefused, "spec.reinit no longer requests this clone", false},
 		"it continues, although nobody asks any more": {observedtest.All(says(agentapi.ReinitRunning, ""), func(o *observed.Cluster) { o.Cluster.Spec.Reinit = nil }), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again", false},
 		"it leads meanwhile":                          {func(o *observed.Cluster) { o.Agents["shop-1"].Role, o.Agents["shop-0"].Role = "primary", "replica" }, nil, 0, v1alpha1.ReinitRefused, "shop-1 became the primary meanwhile.", false},
-		"it is removed":                               {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances has no place for shop-1 any more.", false},
+		"it is removed":                               {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances no longer includes shop-1.", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(func(o *observed.Cluster) {

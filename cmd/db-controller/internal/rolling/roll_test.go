@@ -83,7 +83,7 @@ func TestOneInstanceAtATimeIsTakenDownAndThePrimaryLast(t *testing.T) {
 				}
 			}
 			pod.Spec.Volumes = volumes
-		}, MoveReplace, 0, "an agent that elects"},
+		}, MoveReplace, 0, "an agent that takes part in elections"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := NextMove(observedtest.Trio(c.change))

@@ -95,7 +95,7 @@ func (l *Limit) Begin(cluster types.NamespacedName) (wait string) {
 		free, ahead := l.free(now), l.place(cluster)
 		switch {
 		case free <= 0:
-			return fmt.Sprintf("It waits, because changes are being rolled out to as many clusters as may have one at a time (rollouts.maxConcurrent of the chart's values: %d). Clusters ahead in the queue: %d.", l.most, ahead)
+			return fmt.Sprintf("It waits, because the limit of clusters with a rollout in progress is reached (rollouts.maxConcurrent of the chart's values: %d). Clusters ahead in the queue: %d.", l.most, ahead)
 		case free <= ahead: // the others were woken before
 			return fmt.Sprintf("It waits for its turn among the clusters to which changes are rolled out. Clusters ahead in the queue: %d.", ahead)
 		}

@@ -42,9 +42,9 @@ type Purpose struct {
 func Directories(wanted *v1alpha1.CABundle) Bundle {
 	return Bundle{Wanted: wanted, Purpose: Purpose{
 		field:     "spec.postgresql.ldapCA",
-		waiting:   "Instances have yet to trust the CAs of %s in directories: %s.",
-		withdrawn: "Instances have yet to trust the CAs of their image in directories again: %s.",
-		current:   "The servers trust the CAs of %s in directories.",
+		waiting:   "These instances do not yet trust the CAs of %s for LDAP connections: %s.",
+		withdrawn: "These instances do not yet trust the CAs of their image for LDAP connections again: %s.",
+		current:   "The servers trust the CAs of %s when they connect to LDAP directories.",
 		meanwhile: "until then, logins by ldap continue with the CAs that the servers have",
 		told:      func(t *agentapi.ServerTLSStatus) (string, string) { return t.LDAP, "" },
 	}}
@@ -54,8 +54,8 @@ func Directories(wanted *v1alpha1.CABundle) Bundle {
 func Clients(wanted *v1alpha1.CABundle) Bundle {
 	return Bundle{Wanted: wanted, Purpose: Purpose{
 		field:     "spec.tls.clientCABundle",
-		waiting:   "Instances have yet to accept client certificates of the CAs of %s: %s.",
-		withdrawn: "Instances still accept client certificates of the previous CAs: %s.",
+		waiting:   "These instances do not yet accept client certificates of the CAs of %s: %s.",
+		withdrawn: "These instances still accept client certificates of the previous CAs: %s.",
 		current:   "The servers accept client certificates of the CAs of %s.",
 		meanwhile: "until then, the servers accept client certificates of the CAs that they have",
 		authority: true,

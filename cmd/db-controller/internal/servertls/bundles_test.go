@@ -77,9 +77,9 @@ func TestInstancesTellWhichCAsTheyTrust(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"all have directories'":      {Directories(wanted), []*agentapi.ServerTLSStatus{has, has}, v1alpha1.ReasonCurrent, "in directories."},
+		"all have directories'":      {Directories(wanted), []*agentapi.ServerTLSStatus{has, has}, v1alpha1.ReasonCurrent, "when they connect to LDAP directories."},
 		"all have clients'":          {Clients(wanted), []*agentapi.ServerTLSStatus{has, has}, v1alpha1.ReasonCurrent, "accept client certificates of the CAs of ConfigMap company-ca."},
-		"one has not":                {Clients(wanted), []*agentapi.ServerTLSStatus{has, none}, v1alpha1.ReasonApplying, "yet to accept client certificates of the CAs of ConfigMap company-ca: shop-1."},
+		"one has not":                {Clients(wanted), []*agentapi.ServerTLSStatus{has, none}, v1alpha1.ReasonApplying, "not yet accept client certificates of the CAs of ConfigMap company-ca: shop-1."},
 		"one is of an older version": {Clients(wanted), []*agentapi.ServerTLSStatus{has, nil}, v1alpha1.ReasonApplying, ": shop-1."},
 		"one can't use them":         {Clients(wanted), []*agentapi.ServerTLSStatus{problem, has}, v1alpha1.ReasonCertificateRefused, "Instance shop-0: The CAs can't be used."},
 		"one still has them":         {Clients(nil), []*agentapi.ServerTLSStatus{has, none}, v1alpha1.ReasonApplying, "still accept client certificates of the previous CAs: shop-0."},

@@ -98,7 +98,7 @@ func (in *Input) withdraw(next Kept) (Kept, condition.Finding) {
 	case len(next.Trust) == 0:
 		return next, condition.Finding{}
 	case len(waiting) > 0:
-		return next, in.applying(fmt.Sprintf("Instances have yet to show Howdah's certificate again: %s. Until then, clients and instances trust the CA of the previous one, too.", phrase.List(waiting)))
+		return next, in.applying(fmt.Sprintf("These instances have not yet reported that they present Howdah's certificate again: %s. Until they do, clients and instances also trust the previous CA.", phrase.List(waiting)))
 	case len(in.Kept.Pair.Certificate) > 0: // instances are only told of it with this pass
 		return next, in.applying("The servers switch back to the certificate that Howdah issued.")
 	}
@@ -130,9 +130,9 @@ func (in *Input) shown(next Kept, found *candidate) (Kept, condition.Finding) {
 		next.Trust = found.root
 	}
 	if in.Stopped {
-		return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s when they run. It is valid until %s.", in.Name, date(found.until)))
+		return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers will present the certificate of Secret %s when they start. It is valid until %s.", in.Name, date(found.until)))
 	}
-	return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s, which is valid until %s.", in.Name, date(found.until)))
+	return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers present the certificate of Secret %s, which is valid until %s.", in.Name, date(found.until)))
 }
 
 // distrust says who doesn't trust all CAs yet, or nothing.
@@ -142,7 +142,7 @@ func (in *Input) distrust(next Kept) string {
 	for _, name := range in.answering() {
 		told := in.Agents[name].ServerTLS
 		if told == nil {
-			return fmt.Sprintf("Instance %s has an agent of an earlier version; delete its pod, and the servers show the certificate of Secret %s.", name, in.Name)
+			return fmt.Sprintf("Instance %s has an agent of an earlier version; delete its pod, and the servers present the certificate of Secret %s.", name, in.Name)
 		}
 		if told.Trust != wanted {
 			waiting = append(waiting, name)
@@ -152,9 +152,9 @@ func (in *Input) distrust(next Kept) string {
 	case len(in.answering()) == 0 && !in.Stopped:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
-		return fmt.Sprintf("Instances have yet to trust the CA of Secret %s: %s.", in.Name, phrase.List(waiting))
+		return fmt.Sprintf("These instances do not yet trust the CA of Secret %s: %s.", in.Name, phrase.List(waiting))
 	case in.Now.Before(next.Since.Add(Settle)):
-		return fmt.Sprintf("Clients get the CA of Secret %s until %s; then the servers show its certificate.", in.Name, next.Since.Add(Settle).UTC().Format(time.RFC3339))
+		return fmt.Sprintf("Clients get the CA of Secret %s until %s; then the servers present its certificate.", in.Name, next.Since.Add(Settle).UTC().Format(time.RFC3339))
 	}
 	return ""
 }
@@ -174,7 +174,7 @@ func (in *Input) unshown(found *candidate) string {
 	case len(in.answering()) == 0:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
-		return fmt.Sprintf("Instances have yet to show the certificate of Secret %s: %s.", in.Name, phrase.List(waiting))
+		return fmt.Sprintf("These instances do not yet present the certificate of Secret %s: %s.", in.Name, phrase.List(waiting))
 	}
 	return ""
 }
@@ -201,9 +201,9 @@ func (in *Input) applying(message string) condition.Finding {
 // meanwhile says what the servers show.
 func (in *Input) meanwhile(next Kept) string {
 	if until, err := agentapi.ValidUntil(next.Pair.Certificate, next.Trust, in.Now); err == nil {
-		return fmt.Sprintf("Until then, the servers show the previous certificate, which is valid until %s.", date(until))
+		return fmt.Sprintf("Until then, the servers present the previous certificate, which is valid until %s.", date(until))
 	}
-	return "Until then, the servers show Howdah's certificate."
+	return "Until then, the servers present Howdah's certificate."
 }
 
 func date(until time.Time) string { return until.UTC().Format(time.RFC3339) }

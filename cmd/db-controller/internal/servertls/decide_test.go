@@ -186,13 +186,13 @@ func TestWhatIsWrongWithASecretIsSaidAndTheServersKeepWhatTheyHave(t *testing.T)
 		"it is large":             {longer(bytes.Repeat(root.pem(), 400)), v1alpha1.ReasonCertificateRefused, "are larger than 128 KiB"},
 	} {
 		next, found := input(c.source, kept, kept.Trust, kept.Pair.Certificate).Decide()
-		if found.Status != "False" || found.Reason != c.reason || !strings.Contains(found.Message, c.says) || !strings.Contains(found.Message, "the servers show the previous certificate, which is valid until 2026-05-30T12:00:00Z.") {
+		if found.Status != "False" || found.Reason != c.reason || !strings.Contains(found.Message, c.says) || !strings.Contains(found.Message, "the servers present the previous certificate, which is valid until 2026-05-30T12:00:00Z.") {
 			t.Errorf("%s: %+v", name, found)
 		}
 		if string(next.Pair.Certificate) != string(kept.Pair.Certificate) || string(next.Trust) != string(kept.Trust) {
 			t.Errorf("%s: the servers get something else", name)
 		}
-		if next, found = input(c.source, Kept{}, nil, nil).Decide(); len(next.Pair.Certificate)+len(next.Trust) > 0 || !strings.HasSuffix(found.Message, "the servers show Howdah's certificate.") {
+		if next, found = input(c.source, Kept{}, nil, nil).Decide(); len(next.Pair.Certificate)+len(next.Trust) > 0 || !strings.HasSuffix(found.Message, "the servers present Howdah's certificate.") {
 			t.Errorf("%s, with nothing before: %+v", name, found)
 		}
 		late := input(c.source, kept, kept.Trust, kept.Pair.Certificate)
@@ -213,7 +213,7 @@ func TestACertificateWhoseCAExpiresFirstIsShownUntilThen(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	in.Now = noon.Add(2 * time.Hour)
-	if next, found := in.Decide(); len(next.Pair.Certificate) > 0 || !strings.Contains(found.Message, "leads to a CA that has expired") || !strings.HasSuffix(found.Message, "the servers show Howdah's certificate.") {
+	if next, found := in.Decide(); len(next.Pair.Certificate) > 0 || !strings.Contains(found.Message, "leads to a CA that has expired") || !strings.HasSuffix(found.Message, "the servers present Howdah's certificate.") {
 		t.Errorf("%+v", found)
 	}
 }
@@ -270,21 +270,21 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 		in.Agents[instance] = input(nil, Kept{}, trust, shown).Agents[instance]
 	}
 	step("the CA comes first", "receive the CA of Secret company first", root.pem(), nil)
-	step("nobody has it", "yet to trust the CA of Secret company: shop-0, shop-1.", root.pem(), nil)
+	step("nobody has it", "not yet trust the CA of Secret company: shop-0, shop-1.", root.pem(), nil)
 	tell("shop-0", root.pem(), nil)
-	step("a replica lacks it", "yet to trust the CA of Secret company: shop-1.", root.pem(), nil)
+	step("a replica lacks it", "not yet trust the CA of Secret company: shop-1.", root.pem(), nil)
 	tell("shop-1", root.pem(), nil)
 	step("clients need time", "Clients get the CA of Secret company until 2026-03-01T12:02:00Z", root.pem(), nil)
 	now = noon.Add(Settle)
-	step("all trust it", "have yet to show the certificate of Secret company: shop-0, shop-1.", root.pem(), first.Data["tls.crt"])
+	step("all trust it", "These instances do not yet present the certificate of Secret company: shop-0, shop-1.", root.pem(), first.Data["tls.crt"])
 	tell("shop-0", root.pem(), first.Data["tls.crt"])
-	step("a replica doesn't show it", "yet to show the certificate of Secret company: shop-1.", root.pem(), first.Data["tls.crt"])
+	step("a replica doesn't show it", "not yet present the certificate of Secret company: shop-1.", root.pem(), first.Data["tls.crt"])
 	tell("shop-1", root.pem(), first.Data["tls.crt"])
-	step("done", "The servers show the certificate of Secret company, which is valid until", root.pem(), first.Data["tls.crt"])
+	step("done", "The servers present the certificate of Secret company, which is valid until", root.pem(), first.Data["tls.crt"])
 
 	renewed := server(t, root, nil)
 	in.Source = renewed
-	step("a renewal of the same CA waits for nobody", "yet to show", root.pem(), renewed.Data["tls.crt"])
+	step("a renewal of the same CA waits for nobody", "not yet present", root.pem(), renewed.Data["tls.crt"])
 	for _, name := range []string{"shop-0", "shop-1"} {
 		tell(name, root.pem(), renewed.Data["tls.crt"])
 	}
@@ -301,19 +301,19 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 	}
 	delete(in.Agents, "shop-1") // lost, and it has everything when it starts
 	now = now.Add(Settle)
-	step("a failover continues", "yet to show the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
+	step("a failover continues", "not yet present the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
 	tell("shop-0", both, moved.Data["tls.crt"])
-	step("one that doesn't respond may show the old one", "The servers show", both, moved.Data["tls.crt"])
+	step("one that doesn't respond may show the old one", "The servers present", both, moved.Data["tls.crt"])
 	in.Pods = []string{"shop-0"}
-	step("the old CA goes when nobody shows it", "The servers show", other.pem(), moved.Data["tls.crt"])
-	step("and that is all", "The servers show", other.pem(), moved.Data["tls.crt"])
+	step("the old CA goes when nobody shows it", "The servers present", other.pem(), moved.Data["tls.crt"])
+	step("and that is all", "The servers present", other.pem(), moved.Data["tls.crt"])
 
 	in.Name = ""
-	step("the way back", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
-	step("a server still shows it", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("the way back", "not yet reported that they present Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("a server still shows it", "not yet reported that they present Howdah's certificate again: shop-0.", other.pem(), nil)
 	delete(in.Agents, "shop-0")
-	step("no agent answers", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
-	step("and none does the next time", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("no agent answers", "not yet reported that they present Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("and none does the next time", "not yet reported that they present Howdah's certificate again: shop-0.", other.pem(), nil)
 	tell("shop-0", other.pem(), nil)
 	step("none does", "", nil, nil)
 }
@@ -335,7 +335,7 @@ func TestWhatNobodyRunsWaitsForNobody(t *testing.T) {
 	}
 	in.Now = noon.Add(Settle)
 	decide()
-	if found := decide(); len(in.Kept.Pair.Certificate) == 0 || found.Status != "True" || !strings.Contains(found.Message, "The servers show the certificate of Secret company when they run") {
+	if found := decide(); len(in.Kept.Pair.Certificate) == 0 || found.Status != "True" || !strings.Contains(found.Message, "The servers will present the certificate of Secret company when they start") {
 		t.Errorf("%+v", found)
 	}
 	in.Name = ""

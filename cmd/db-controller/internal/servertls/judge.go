@@ -110,7 +110,7 @@ func (in *Input) verify(pair tls.Certificate) ([]*x509.Certificate, error) {
 		return nil, fmt.Errorf("has expired on %s; renew it", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if in.Now.Before(pair.Leaf.NotBefore) {
-		return nil, fmt.Errorf("is not valid before %s; look at the clock of who issues it", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("is not valid before %s; check the clock of its issuer", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	options := x509.VerifyOptions{
 		Roots: roots, Intermediates: intermediates, CurrentTime: in.Now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -136,7 +136,7 @@ func (in *Input) verify(pair tls.Certificate) ([]*x509.Certificate, error) {
 	if best != nil {
 		return best, nil
 	}
-	return nil, errors.New("leads to an intermediate CA in ca.crt; write the root, which has signed itself, there, and the intermediate after the certificate in tls.crt")
+	return nil, errors.New("leads to an intermediate CA in ca.crt; put the self-signed root into ca.crt, and the intermediate after the certificate in tls.crt")
 }
 
 // missing are the names that the certificate is not for.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -25,9 +26,9 @@ func barrier(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) string {
 	class := o.Classes[name]
 	switch {
 	case name == "":
-		return "it has no StorageClass, which alone could let it grow"
+		return "it has no StorageClass, so it can't grow"
 	case class == nil:
-		return fmt.Sprintf("its StorageClass %s, which alone could let it grow, was deleted", name)
+		return fmt.Sprintf("its StorageClass %s was deleted, so it can't grow. If its provisioner still runs, create that StorageClass again, with allowVolumeExpansion: true", name)
 	case !ptr.Deref(class.AllowVolumeExpansion, false):
 		return fmt.Sprintf("StorageClass %s doesn't let volumes grow. If its provisioner supports that, set allowVolumeExpansion: true there", name)
 	}
@@ -58,6 +59,9 @@ func barred(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.
 	otherwise := "Otherwise restore a backup into a new PostgresCluster with another class"
 	if o.Wanted() > 1 {
 		otherwise = "Otherwise move the instances to another class: set spec.storage.storageClassName, and spec.storage.move: {}"
+	}
+	if ptr.Deref(claim.Spec.StorageClassName, "") == "" { // nothing else helps
+		otherwise = strings.Replace(otherwise, "Otherwise", "Instead,", 1)
 	}
 	return condition.False(v1alpha1.ReasonExpansionNotAllowed, fmt.Sprintf("PersistentVolumeClaim %s has %s instead of %s: %s. %s.",
 		claim.Name, requested.String(), size.String(), why, otherwise))

@@ -46,7 +46,7 @@ func Plan(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	case len(rest) == 0 && move.State == v1alpha1.StorageMovePlanned:
 		o.Cluster.Status.StorageMove = nil
-		return flow.Save(v1alpha1.ReasonApplying, "The volumes are as spec.storage requests, so none is to be moved.")
+		return flow.Save(v1alpha1.ReasonApplying, "All volumes match spec.storage, so none is moved.")
 	case len(rest) == 0:
 		move.State, move.CompletedAt = v1alpha1.StorageMoveCompleted, observed.TimeOf(o.Now)
 		return flow.Save(v1alpha1.ReasonStorageMoving, "All instances have new volumes.")
@@ -106,7 +106,7 @@ func (s *Steps) Continue(ctx context.Context, o *observed.Cluster) flow.Outcome 
 	ordinal := o.Names.Ordinal(name)
 	switch {
 	case ordinal < 0 || ordinal >= o.Wanted():
-		return end(o, fmt.Sprintf("spec.instances has no place for %s any more.", name))
+		return end(o, fmt.Sprintf("spec.instances no longer includes %s.", name))
 	case move.Current.State == v1alpha1.InstanceMoveLeaving:
 		return s.leave(ctx, o, ordinal)
 	case follows(o, ordinal):

@@ -69,7 +69,7 @@ func (o *observed) overdue() *v1alpha1.Failure {
 	case !o.decided() && o.now.Sub(status.StartedAt.Time) > prepareLimit:
 		return fail(v1alpha1.ReasonWriterFailed, "No rows were written within %s. %s", prepareLimit, o.writer.Trouble())
 	case o.decided() && status.WholeAt == nil && o.now.Sub(status.Request.Inject.DecidedAt.Time) > timeout:
-		return fail(v1alpha1.ReasonNotWhole, "The cluster was not whole again within spec.timeout (%s). %s", timeout, notWhole(o.cluster))
+		return fail(v1alpha1.ReasonNotWhole, "The cluster had not fully recovered within spec.timeout (%s). %s", timeout, notWhole(o.cluster))
 	case status.WholeAt != nil && o.now.Sub(status.WholeAt.Time) > countLimit:
 		return fail(v1alpha1.ReasonWriterFailed, "The Job that writes rows did not count them within %s.", countLimit)
 	}
@@ -92,7 +92,7 @@ func withdraw(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	o.drill.Status.Request = nil
-	return flow.Save(v1alpha1.ReasonMeasuring, "The drill has ended, and is cleaned up.")
+	return flow.Save(v1alpha1.ReasonMeasuring, "The drill has ended. What it created is being deleted.")
 }
 
 func (r *Reconciler) removeWriter(ctx context.Context, o *observed) flow.Outcome {
@@ -137,7 +137,7 @@ func exceeded(limits *v1alpha1.FailoverDrillLimits, result *v1alpha1.FailoverDri
 		beyond = append(beyond, fmt.Sprintf("%d acknowledged rows are missing, more than spec.limits.maxLostRows (%d).", result.RowsLost, *limits.MaxLostRows))
 	}
 	if limits.MaxTimeToWhole != nil && result.TimeToWhole.Duration > limits.MaxTimeToWhole.Duration {
-		beyond = append(beyond, fmt.Sprintf("The cluster was whole again after %s, longer than spec.limits.maxTimeToWhole (%s).", result.TimeToWhole.Duration, limits.MaxTimeToWhole.Duration))
+		beyond = append(beyond, fmt.Sprintf("The cluster had fully recovered after %s, longer than spec.limits.maxTimeToWhole (%s).", result.TimeToWhole.Duration, limits.MaxTimeToWhole.Duration))
 	}
 	return beyond
 }

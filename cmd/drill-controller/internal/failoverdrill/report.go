@@ -35,6 +35,6 @@ func summary(result *v1alpha1.FailoverDrillResult) string {
 	if result.RowsLost > 0 {
 		lost = fmt.Sprintf("%d of them are missing.", result.RowsLost)
 	}
-	return fmt.Sprintf("The longest time without an acknowledged row was %s on new connections and %s on a kept one. %d rows were acknowledged. %s The cluster was whole again after %s.",
+	return fmt.Sprintf("The longest time without an acknowledged row was %s on new connections and %s on a kept one. %d rows were acknowledged. %s The cluster had fully recovered after %s.",
 		result.LongestGap.Duration, result.LongestGapKept.Duration, result.RowsAcknowledged, lost, result.TimeToWhole.Duration)
 }

@@ -174,9 +174,9 @@ func (o *observed) refusal(to string) string {
 	case o.serving():
 		return fmt.Sprintf("%s is primary and accepts connections, so nothing has to be given up: use kubectl howdah switchover %s", o.cluster.Status.Primary, o.cluster.Name)
 	case to == "" && o.known.unrecorded:
-		return "nobody knows which instance has most: " + compare
+		return "it is not known which instance has the most WAL: " + compare
 	case to == "" && len(o.candidates()) > 1:
-		return "nobody knows which instance has most, because the Lease names no position of those that could continue " +
+		return "it is not known which instance has the most WAL, because the Lease names no position of those that could continue " +
 			"(they lagged too far behind to be members, or were away): " + compare
 	case to == "":
 		return "no instance beside the last primary has a running pod: start one, or name it with --to"
@@ -209,7 +209,7 @@ func (o *observed) loss(to string) string {
 	case o.known.unrecorded:
 		return fmt.Sprintf("Acknowledged commits may be lost: for which instances commits waited is not known any more. Those that %s doesn't have are lost.", to)
 	case o.known.Complete && o.known.End.before(had): // the last record begins there
-		return fmt.Sprintf("Nothing is lost: %s was stopped in order, and %s has all of its WAL.", o.last(), to)
+		return fmt.Sprintf("Nothing is lost: %s was shut down cleanly, and %s has all of its WAL.", o.last(), to)
 	case !member:
 		return fmt.Sprintf("Acknowledged commits will probably be lost: %s followed too far behind to be a member, or was away. "+
 			"Everything that %s wrote after that is lost.", to, o.last())

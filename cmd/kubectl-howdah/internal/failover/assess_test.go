@@ -62,7 +62,7 @@ func TestWhatIsLostDependsOnWhatTheInstanceHad(t *testing.T) {
 		want  string
 	}{
 		"it was primary last":      {election{}, "shop-0", "Nothing is lost, if the volume"},
-		"it has all of the WAL":    {election{Members: members, Complete: true, End: position{4, 700}}, "shop-1", "Nothing is lost: shop-0 was stopped in order"},
+		"it has all of the WAL":    {election{Members: members, Complete: true, End: position{4, 700}}, "shop-1", "Nothing is lost: shop-0 was shut down cleanly"},
 		"it lacks the last of it":  {election{Members: members, Complete: true, End: position{4, 700}}, "shop-2", "Acknowledged commits may be lost: replication is asynchronous"},
 		"a quorum had each commit": {election{Members: members, Quorum: 1}, "shop-2", "on at least 1 of the members (shop-1, shop-2)"},
 		"it was no member":         {election{Members: members[:1], Quorum: 1}, "shop-2", "will probably be lost"},

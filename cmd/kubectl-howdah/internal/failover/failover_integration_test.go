@@ -273,7 +273,7 @@ func TestThatNobodyKnowsWhoHasMostIsNotForgotten(t *testing.T) {
 	if out, err := b.carry(Request{To: "shop-2", Yes: true, PoweredOff: "shop-0", Timeout: time.Second}, ""); err == nil {
 		t.Fatal("somebody has taken the lease", out)
 	}
-	if out, err := b.carry(Request{Yes: true, PoweredOff: "shop-0"}, ""); err == nil || !strings.Contains(err.Error(), "nobody knows which instance has most") {
+	if out, err := b.carry(Request{Yes: true, PoweredOff: "shop-0"}, ""); err == nil || !strings.Contains(err.Error(), "it is not known which instance has the most WAL") {
 		t.Error(err, out)
 	}
 }

@@ -122,7 +122,7 @@ func End(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writ
 		}
 	})
 	if err == nil {
-		fmt.Fprintf(out, "%s is repaired and replaces its primary automatically again.\n", key.Name)
+		fmt.Fprintf(out, "Automatic repair and automatic failover of %s are on again.\n", key.Name)
 	}
 	return err
 }

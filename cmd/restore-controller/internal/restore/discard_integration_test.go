@@ -58,7 +58,7 @@ func givesUp(l *lab, used string) {
 	l.jobEnds(success(restore))
 	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	safety := restore.Status.SafetyBackup
-	if safety == "" || !strings.Contains(message, "is in Backup "+safety) {
+	if safety == "" || !strings.Contains(message, "Backup "+safety) {
 		l.Errorf("%s; %+v", message, restore.Status)
 	}
 	l.expectShop(string(shop.UID), restore.Status.Plan.DataGeneration, "g0")

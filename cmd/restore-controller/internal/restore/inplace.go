@@ -154,7 +154,7 @@ func awaitSafetyBackup(_ context.Context, o *observed) flow.Outcome {
 func pinPrevious(_ context.Context, o *observed) flow.Outcome {
 	outcome := o.lock().PinPrevious()
 	if !outcome.Finished() && o.discarding() {
-		outcome.Message = fmt.Sprintf("PostgresCluster %s is stopped. Its data generation %s is given up, and changed in place.",
+		outcome.Message = fmt.Sprintf("PostgresCluster %s is stopped. Its data generation %s is discarded and changed in place.",
 			o.cluster.Name, o.restore.Status.Previous.DataGeneration)
 	}
 	return outcome

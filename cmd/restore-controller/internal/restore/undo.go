@@ -35,8 +35,8 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 	status.ConfirmBy = &metav1.Time{Time: by}
 	switch {
 	case o.discarding():
-		return record(o, v1alpha1.DecisionConfirm, "the previous data was given up, and is in Backup "+status.SafetyBackup+
-			", which no retention removes until you set its spec.hold to false")
+		return record(o, v1alpha1.DecisionConfirm, "the previous data was discarded; Backup "+status.SafetyBackup+
+			" contains it, and no retention removes that Backup until you set its spec.hold to false")
 	case o.restore.Spec.Decision != "":
 		return record(o, o.restore.Spec.Decision, "spec.decision")
 	case o.lock().Gone():
@@ -63,7 +63,7 @@ func (o *observed) onlyCopy() string {
 	case o.discarding(): // it is given up already
 		return ""
 	case !previous.Archived:
-		return fmt.Sprintf("%s, which was primary last, did not say when it ended that all WAL of the previous data is archived", previous.Instance)
+		return fmt.Sprintf("%s, the last primary, did not report at its shutdown that all WAL of the previous data is archived", previous.Instance)
 	case !o.previousRestorable:
 		where := ""
 		if previous.Repository != "" {
@@ -111,7 +111,7 @@ func record(o *observed, decision v1alpha1.RestoreDecision, why string) flow.Out
 		o.restore.Status.BackupRequest = nil // of data that is being given up
 		return flow.Save(v1alpha1.ReasonUndoing, "The previous data is being brought back.")
 	}
-	return flow.Save(v1alpha1.ReasonConfirming, "The previous data is being given up.")
+	return flow.Save(v1alpha1.ReasonConfirming, "The Restore is confirmed, so the previous data can be deleted.")
 }
 
 func awaitingConfirmation(o *observed) string {

@@ -69,7 +69,7 @@ func versionIsHigher(o *observed, _ manager.Images) flow.Outcome {
 			"PostgresCluster %s already runs PostgreSQL %d. For a newer minor version change spec.image of the PostgresCluster.", o.cluster.Name, running))
 	}
 	return flow.Stop(v1alpha1.ReasonDowngrade, fmt.Sprintf(
-		"PostgresCluster %s runs PostgreSQL %d and can't go down to %d. Create an Upgrade with a spec.version higher than %d.", o.cluster.Name, running, o.upgrade.Spec.Version, running))
+		"PostgresCluster %s runs PostgreSQL %d and can't be downgraded to %d. Create an Upgrade with a spec.version higher than %d.", o.cluster.Name, running, o.upgrade.Spec.Version, running))
 }
 
 func imageIsKnown(o *observed, images manager.Images) flow.Outcome {

@@ -95,7 +95,7 @@ func Parse(configMap *corev1.ConfigMap) (*Record, error) {
 	}
 	for _, object := range record.Objects {
 		if _, known := kinds[object.Kind]; !known || object.Name == "" || object.UID == "" {
-			return nil, fmt.Errorf("%w: %s lists %s %q, which no database consists of", ErrUnreadable, key, object.Kind, object.Name)
+			return nil, fmt.Errorf("%w: %s lists %s %q, which is not an object of a database", ErrUnreadable, key, object.Kind, object.Name)
 		}
 	}
 	return record, nil

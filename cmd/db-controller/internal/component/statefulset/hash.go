@@ -88,10 +88,10 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []string {
 	var changes []string
 	if in.Electing && !mounts(pod, instanceVolume) {
-		changes = append(changes, "an agent that elects, which its suite did not have yet")
+		changes = append(changes, "an agent that takes part in elections (that of the pod is too old)")
 	}
 	if in.Declaring && !mounts(pod, instanceVolume) {
-		changes = append(changes, "an agent that keeps what is declared, which its suite did not have yet")
+		changes = append(changes, "an agent that applies declared roles, databases and rules of pg_hba.conf (that of the pod is too old)")
 	}
 	if misplaced(pod, cluster) {
 		changes = append(changes, "where it may run")
