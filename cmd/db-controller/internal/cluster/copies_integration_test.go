@@ -64,3 +64,27 @@ func TestAVolumeWithDataThatACloneHasReplacedOutlivesItsInstanceUntilNobodyKeeps
 	l.scale(shop, 2)
 	l.eventually("the volume goes", func() bool { return !l.there(claim, "data-shop-2") || !claim.DeletionTimestamp.IsZero() })
 }
+
+func TestAVolumeWhoseRepairIsHeldBackOutlivesItsInstance(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
+		three(c)
+		c.Spec.DeletionPolicy.Volumes = v1alpha1.VolumesDelete
+	})
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) {
+		s.answer = func(status *agentapi.Status) {
+			if status.Pod == "shop-2" {
+				status.HeldBack = "The data is not rewound."
+			}
+		}
+	})
+	claim := &corev1.PersistentVolumeClaim{}
+	l.eventually("the claim says what is held back", func() bool {
+		return l.there(claim, "data-shop-2") && claim.Annotations["howdah.dev/held-back-repair"] == "The data is not rewound."
+	})
+	l.scale(shop, 2)
+	l.eventually("the volume is left behind", func() bool {
+		return l.there(claim, "data-shop-2") && claim.Labels[component.LabelRetainedReason] == storage.RepairHeldBack
+	})
+}

@@ -3,9 +3,11 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,9 +53,13 @@ func saidCopies(agent *agentapi.Status) (copies []string, known bool) {
 			copies = append(copies, one.ID)
 		}
 	}
+	return copies, len(copies) > 0 || settled(agent)
+}
+
+// settled says whether an instance leads or follows, by the word of its agent.
+func settled(agent *agentapi.Status) bool {
 	follows := agent.Replication != nil && agent.Replication.Streaming
-	settled := agent.State == agentapi.StateRunning && agent.Rejoin == nil && (follows || agent.Role == string(v1alpha1.RolePrimary))
-	return copies, len(copies) > 0 || settled
+	return agent.State == agentapi.StateRunning && agent.Rejoin == nil && (follows || agent.Role == string(v1alpha1.RolePrimary))
 }
 
 // KeepsCopies says which data is on the volume of an instance that a person wants to keep, and how to let it go; empty: none.
@@ -74,37 +80,55 @@ func keptCopies(o *observed.Cluster, instance string) []string {
 	return Copies(o, instance)
 }
 
-// withCopies adds to the reason for which a volume is left behind that it has data which a clone has replaced. That is a reason of its own, unless a
-// cluster is deleted without a final backup: there volumes are deleted only where a person has said so.
-func withCopies(o *observed.Cluster, instance string, why *volume.Why, backedUp bool) *volume.Why {
+// withCopies adds to the reason for which a volume is left behind that it has data which a clone has replaced.
+func withCopies(o *observed.Cluster, instance string, why *volume.Why) *volume.Why {
 	copies := keptCopies(o, instance)
-	if len(copies) == 0 || why == nil && o.Deleting() && !backedUp {
+	if len(copies) == 0 {
 		return why
 	}
-	message := fmt.Sprintf("It has data that a clone replaces, which spec.repair.keepReplacedCopies keeps. Its copies are in these folders below generations: %s; the link current names the last one that was in use.",
-		strings.Join(copies, ", "))
-	if why != nil {
-		return &volume.Why{Reason: why.Reason, Message: why.Message + " " + message}
-	}
-	return &volume.Why{Reason: ReplacedCopies, Message: message}
+	return with(why, volume.Why{Reason: ReplacedCopies, Message: fmt.Sprintf(
+		"It has data that a clone replaces, which spec.repair.keepReplacedCopies keeps. Its copies are in these folders below generations: %s; the link current names the last one that was in use.",
+		strings.Join(copies, ", "))})
 }
 
-// noteCopies writes to the volumes which copies the agents have said that they have. The claims that were seen stay as they were: one that is deleted
-// afterwards must not have been written by anybody since.
-func (s *Steps) noteCopies(ctx context.Context, o *observed.Cluster) error {
+// with adds another reason to the one that there is.
+func with(why *volume.Why, another volume.Why) *volume.Why {
+	if why == nil {
+		return &another
+	}
+	return &volume.Why{Reason: why.Reason, Message: why.Message + " " + another.Message}
+}
+
+// noteWord writes to the volumes what the agents have said of them: which copies they have, and which repair of their data is held back. The claims that
+// were seen stay as they were: one that is deleted afterwards must not have been written by anybody since.
+func (s *Steps) noteWord(ctx context.Context, o *observed.Cluster) error {
 	for _, claim := range o.ExistingClaims() {
-		copies, known := saidCopies(o.Agents[protocol.InstanceOf(claim.Name)])
-		text := strings.Join(copies, ",")
-		if !known || claim.Annotations[annotationCopies] == text || !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
+		agent := o.Agents[protocol.InstanceOf(claim.Name)]
+		if !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
 		noted := claim.DeepCopy()
-		if metav1.SetMetaDataAnnotation(&noted.ObjectMeta, annotationCopies, text); text == "" {
-			delete(noted.Annotations, annotationCopies)
+		if copies, known := saidCopies(agent); known {
+			annotate(noted, annotationCopies, strings.Join(copies, ","))
+		}
+		if repair, known := saidHeldBack(agent); known {
+			annotate(noted, annotationHeldBack, repair)
+		}
+		if maps.Equal(noted.Annotations, claim.Annotations) {
+			continue
 		}
 		if err := s.Client.Patch(ctx, noted, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("note which copies are on PersistentVolumeClaim %s: %w", claim.Name, err)
+			return fmt.Errorf("note what the agent has said of the data on PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
 	}
 	return nil
+}
+
+// annotate sets an annotation; one without text is removed.
+func annotate(claim *corev1.PersistentVolumeClaim, name, text string) {
+	if text == "" {
+		delete(claim.Annotations, name)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, name, text)
 }

@@ -79,7 +79,7 @@ func TestWhatAnAgentHasSaidOfItsCopiesCountsUntilItSaysOtherwise(t *testing.T) {
 			continue
 		}
 		api := fakeapi.New(claim.DeepCopy())
-		if err := (&Steps{Applier: &apply.Applier{Client: api}}).noteCopies(t.Context(), o); err != nil {
+		if err := (&Steps{Applier: &apply.Applier{Client: api}}).noteWord(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		later := &corev1.PersistentVolumeClaim{}

@@ -13,10 +13,15 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// whyKept says why the volume of an instance is left behind; nil: it is deleted.
+// whyKept says why the volume of an instance is left behind; nil: it is deleted. Data that a person has kept from being replaced or repaired is a reason of
+// its own, unless a cluster is deleted without a final backup: there volumes are deleted only where a person has said so.
 func whyKept(o *observed.Cluster, instance string) *volume.Why {
 	wanted := finalbackup.Wanted(o.Cluster)
-	return withCopies(o, instance, whyLeft(o, instance, wanted), wanted)
+	why := whyLeft(o, instance, wanted)
+	if why == nil && o.Deleting() && !wanted {
+		return nil
+	}
+	return withHeldBack(o, instance, withCopies(o, instance, why))
 }
 
 // whyLeft says why what the cluster runs on, or may have to run on again, is left behind; nil: it needn't be. Where a final backup is wanted, nothing

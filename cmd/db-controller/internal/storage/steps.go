@@ -22,9 +22,9 @@ import (
 
 // EnsureVolumes creates the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
 // was removed. One that is there is never changed otherwise. One that Kubernetes refuses, for a quota, say, stands in nobody's way but its
-// own instance's, unless it is the first. Which copies are on the claims is noted first, for as long as there is somebody to say so.
+// own instance's, unless it is the first. What the agents say of the data on the claims is noted first, for as long as there is somebody to say so.
 func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	if err := s.noteCopies(ctx, o); err != nil {
+	if err := s.noteWord(ctx, o); err != nil {
 		return flow.Retry(err)
 	}
 	if o.Deleting() {
@@ -162,7 +162,7 @@ func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Ou
 
 // removable are the claims of instances that were removed, once the primary serves among those that stay: until then what was
 // removed may be all that there is. While the Lease names an instance, its volume may have the only other copy of a commit that
-// was acknowledged, and nothing else has previous data that a person may want back. One with data that a clone has replaced is left behind.
+// was acknowledged, and nothing else has previous data that a person may want back. One with data that a clone has replaced, or that was not repaired, is left behind.
 func removable(o *observed.Cluster) (claims []*corev1.PersistentVolumeClaim) {
 	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
 		return nil
