@@ -79,6 +79,7 @@ const (
 	FindingConnectionsNearLimit = "ConnectionsNearLimit"
 	FindingWraparoundAge        = "WraparoundAge"
 	FindingSlotRetainsWAL       = "SlotRetainsWAL"
+	FindingSlotsSetAside        = "SlotsSetAside"
 	FindingChecksumFailures     = "ChecksumFailures"
 	FindingClockSkew            = "ClockSkew"
 	FindingCertificateExpires   = "CertificateExpires"

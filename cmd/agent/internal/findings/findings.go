@@ -26,6 +26,8 @@ type Sample struct {
 	Slot                      string
 	SlotBytes, LeastSlotBytes int64
 	SlotActive                bool
+	// SlotsSetAside are the logical slots of data that came back, under the names that they have now; empty: there are none.
+	SlotsSetAside string
 	// ChecksumFailures is a counter, of all databases; ChecksumDatabase has most.
 	ChecksumFailures int64
 	ChecksumDatabase string
@@ -59,7 +61,7 @@ func Judge(samples []Sample) []agentapi.LoadFinding {
 	}
 	var found []agentapi.LoadFinding
 	for _, rule := range []func([]Sample) *agentapi.LoadFinding{
-		wraparound, checksums, slots, sessions, clocks, certificate, checkpoints, autovacuum, temporaryFiles,
+		wraparound, checksums, slots, aside, sessions, clocks, certificate, checkpoints, autovacuum, temporaryFiles,
 	} {
 		if finding := rule(samples); finding != nil {
 			found = append(found, *finding)
@@ -171,6 +173,21 @@ func slots(samples []Sample) *agentapi.LoadFinding {
 		Evidence: fmt.Sprintf("Replication slot %s retains %s of WAL, and %s.", s.Slot, bytes(s.SlotBytes), reader),
 		Advice: `Have its client read it, or drop the slot: set ensure: Absent for it in spec.replicationSlots, or, if it is not listed there, run SELECT pg_drop_replication_slot(…). ` +
 			`spec.postgresql.parameters.max_slot_wal_keep_size, such as "10GB", bounds what any slot retains.`,
+	}
+}
+
+func aside(samples []Sample) *agentapi.LoadFinding {
+	s := last(samples)
+	if s.SlotsSetAside == "" {
+		return nil
+	}
+	return &agentapi.LoadFinding{
+		Reason: agentapi.FindingSlotsSetAside,
+		Evidence: fmt.Sprintf("An undo or a rollback brought the data back, so clients of logical slots may have read changes that it doesn't have, and their slots are set aside as %s. "+
+			"They retain WAL.", s.SlotsSetAside),
+		Advice: `Have each client copy its tables again with a new slot, and run SELECT pg_drop_replication_slot(…) for the one that is set aside. If a client has read nothing from the ` +
+			`other data, bring its slot back: SELECT pg_copy_logical_replication_slot(…) with its former name, and drop the one that is set aside. For a slot in spec.replicationSlots, ` +
+			`status.replicationSlots says how.`,
 	}
 }
 

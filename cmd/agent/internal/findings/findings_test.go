@@ -51,6 +51,7 @@ func TestWhatAServerDoesIsJudgedWithNumbers(t *testing.T) {
 		"a slot that nobody reads":           {func(_ int64, s *Sample) { s.Slot, s.SlotBytes = "cdc", 20<<30 }, agentapi.FindingSlotRetainsWAL, "slot cdc retains 20 GiB of WAL, and nobody reads it"},
 		"a slot whose reader lags":           {func(_ int64, s *Sample) { s.Slot, s.SlotBytes, s.SlotActive = "cdc", 3<<30, true }, agentapi.FindingSlotRetainsWAL, "its reader lags"},
 		"a slot that retains what is usual":  {func(_ int64, s *Sample) { s.Slot, s.SlotBytes = "cdc", 1<<30 }, "", ""},
+		"slots that were set aside":          {func(_ int64, s *Sample) { s.SlotsSetAside = "howdah_aside_4_cdc" }, agentapi.FindingSlotsSetAside, "set aside as howdah_aside_4_cdc"},
 		"damaged pages":                      {func(_ int64, s *Sample) { s.ChecksumFailures, s.ChecksumDatabase = 2, "shop" }, agentapi.FindingChecksumFailures, "2 pages"},
 		"a clock that is ahead":              {func(_ int64, s *Sample) { s.ClockInstance, s.ClockAhead = "shop-1", 7*time.Second }, agentapi.FindingClockSkew, "The clock of shop-1 is about 7s ahead of that"},
 		"a clock that is behind":             {func(_ int64, s *Sample) { s.ClockInstance, s.ClockAhead = "shop-1", -5*time.Minute }, agentapi.FindingClockSkew, "about 5m0s behind that"},

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 )
 
 // checkpointCounters of servers before and from version 17.
@@ -19,6 +21,7 @@ const (
 const question = `SELECT c.n[1], c.n[2], d.files, d.bytes, a.workers, current_setting('autovacuum_max_workers')::int8, a.clients,
 		current_setting('max_connections')::int8 - current_setting('superuser_reserved_connections')::int8 - coalesce(current_setting('reserved_connections', true), '0')::int8,
 		x.age, current_setting('autovacuum_freeze_max_age')::int8, x.name, coalesce(s.name, ''), coalesce(s.bytes, 0), pg_size_bytes(current_setting('max_wal_size')), coalesce(s.active, false),
+		coalesce((SELECT string_agg(slot_name::text, ', ' ORDER BY slot_name) FROM pg_replication_slots WHERE slot_type = 'logical' AND starts_with(slot_name::text, '` + logicalslot.AsidePrefix + `')), ''),
 		d.failures, coalesce(w.name, ''), coalesce(r.name, ''), coalesce(r.seconds, 0)
 	FROM (SELECT %s AS n) AS c,
 		(SELECT coalesce(sum(temp_files), 0)::int8 AS files, coalesce(sum(temp_bytes), 0)::int8 AS bytes, coalesce(sum(checksum_failures), 0)::int8 AS failures FROM pg_stat_database) AS d,
@@ -43,7 +46,7 @@ func Look(ctx context.Context, conn *pgx.Conn, major int, now time.Time) (Sample
 	var seconds float64
 	err := conn.QueryRow(ctx, fmt.Sprintf(question, counters)).Scan(&s.CheckpointsTimed, &s.CheckpointsRequested, &s.TempFiles, &s.TempBytes, &s.Workers, &s.MaxWorkers,
 		&s.Sessions, &s.MaxSessions, &s.XIDAge, &s.MaxXIDAge, &s.XIDDatabase, &s.Slot, &s.SlotBytes, &s.LeastSlotBytes, &s.SlotActive,
-		&s.ChecksumFailures, &s.ChecksumDatabase, &s.ClockInstance, &seconds)
+		&s.SlotsSetAside, &s.ChecksumFailures, &s.ChecksumDatabase, &s.ClockInstance, &seconds)
 	s.ClockAhead = time.Duration(seconds * float64(time.Second))
 	return s, err
 }

@@ -92,6 +92,17 @@ func (s Server) ConnectMonitor(ctx context.Context, database string, each time.D
 	return s.connect(ctx, postgres.RoleMonitor, database, settings)
 }
 
+// ConnectReplication opens a replication connection to a database, which takes other commands than SQL.
+func (s Server) ConnectReplication(ctx context.Context, database string) (*pgconn.PgConn, error) {
+	settings := session(s.major(), s.LockTimeout)
+	settings["replication"] = "database"
+	conn, err := s.connect(ctx, postgres.RoleSuperuser, database, settings)
+	if err != nil {
+		return nil, err
+	}
+	return conn.PgConn(), nil
+}
+
 func (s Server) connect(ctx context.Context, role, database string, settings map[string]string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("sslmode=disable")
 	if err != nil {

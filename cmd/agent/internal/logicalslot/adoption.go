@@ -33,7 +33,7 @@ func ToldBy(config agentapi.Config) Told {
 
 // Resume notes which adoption the data of a primary runs under. Data that had given way to other data, and was brought back by an undo or a
 // rollback, is behind: clients may have read from the other data what isn't here, and publishers may have sent it what they don't send again.
-// Then declared slots are lost, and subscriptions are disabled; those that were enabled are returned, as database.subscription.
+// Then declared slots are lost, and SetAside has work to do; subscriptions are disabled, and those that were enabled are returned, as database.subscription.
 //
 // The record is in the data itself, so an instance that takes over and lacks it comes to the same result. It may be repeated.
 func Resume(ctx context.Context, server local.Server, told Told) (disabled []string, err error) {
@@ -65,6 +65,9 @@ func resume(ctx context.Context, conn *pgx.Conn, told Told) (disabled []string, 
 		}
 		if cameBack(known, told.Adoption) {
 			if disabled, err = goBack(ctx, tx, Back{Subscriptions: true, Slots: told.Slots, why: returned}); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "INSERT INTO "+schema+".aside VALUES ($1, false, pg_catalog.now()) ON CONFLICT DO NOTHING", told.Number); err != nil {
 				return err
 			}
 		}

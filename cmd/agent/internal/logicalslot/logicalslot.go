@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -154,6 +153,8 @@ func (k *Keeper) keep(ctx context.Context, seen *look, wanted agentapi.Replicati
 		return status, nil
 	case there:
 		return k.check(ctx, seen, status, wanted)
+	case ours && stage(entry.Stage) == created && len(asides(seen.slots, wanted.Name)) > 0:
+		return k.bringBack(ctx, status, wanted, asides(seen.slots, wanted.Name)[0])
 	case ours && (stage(entry.Stage) != creating || entry.Timeline != seen.timeline):
 		status.State, status.Message = agentapi.SlotLost, "it was created, and is not there any more: somebody dropped it, or a failover, a restore or an upgrade lost it; "+again
 		return status, nil
@@ -161,15 +162,18 @@ func (k *Keeper) keep(ctx context.Context, seen *look, wanted agentapi.Replicati
 	return k.create(ctx, seen, status, wanted)
 }
 
-// keepLost says that the client may be ahead. A slot that is there stays, within its limit: only a person knows whether the client has read elsewhere.
+// keepLost says that the client may be ahead. A slot that was set aside stays, within its limit, as does one that somebody has created since: only a
+// person knows whether the client has read elsewhere.
 func (k *Keeper) keepLost(ctx context.Context, seen *look, status agentapi.SlotStatus, wanted agentapi.ReplicationSlot) (agentapi.SlotStatus, error) {
-	status.State, status.Message = agentapi.SlotLost, behind+again
-	have, there := seen.slots[wanted.Name]
-	idle := there && !have.Active && !k.Now().Before(k.idle[wanted.Name].Add(IdleTime))
-	if !idle || wanted.MaxRetainedBytes == 0 || have.Retained <= wanted.MaxRetainedBytes {
-		return status, nil
+	held := asides(seen.slots, wanted.Name)
+	status.State, status.Message = agentapi.SlotLost, behind+again+setAsideMessage(held, wanted.Name)
+	if have, there := seen.slots[wanted.Name]; there {
+		held = append(held, have)
 	}
-	return status, drop(ctx, seen.conn, wanted.Name)
+	for _, s := range held {
+		status.RetainedBytes = max(status.RetainedBytes, s.Retained)
+	}
+	return status, k.limitLost(ctx, seen.conn, held, wanted.MaxRetainedBytes)
 }
 
 // create records a slot before it is there. Nobody can have read from one whose creation was never recorded as done, unless that
@@ -202,10 +206,7 @@ func (k *Keeper) create(ctx context.Context, seen *look, status agentapi.SlotSta
 	return status, err
 }
 
-func isLockTimeout(err error) bool {
-	fault := &pgconn.PgError{}
-	return errors.As(err, &fault) && fault.Code == "55P03" // lock_not_available
-}
+func isLockTimeout(err error) bool { return hasCode(err, "55P03") } // lock_not_available
 
 // check says whether a slot that is there is as declared.
 func (k *Keeper) check(ctx context.Context, seen *look, status agentapi.SlotStatus, wanted agentapi.ReplicationSlot) (agentapi.SlotStatus, error) {
@@ -266,6 +267,7 @@ func (k *Keeper) dropOverLimit(ctx context.Context, seen *look, status agentapi.
 func (k *Keeper) keepAbsent(ctx context.Context, seen *look, status agentapi.SlotStatus, name string) (agentapi.SlotStatus, error) {
 	have, there := seen.slots[name]
 	_, ours := seen.entries[name]
+	held := asides(seen.slots, name)
 	switch {
 	case there && !ours:
 		status.State, status.Message = agentapi.SlotConflict, "Howdah did not create it, and so doesn't drop it: SELECT pg_drop_replication_slot('"+name+"') does"
@@ -274,13 +276,11 @@ func (k *Keeper) keepAbsent(ctx context.Context, seen *look, status agentapi.Slo
 		status.State, status.Message = agentapi.SlotInUse, "a client is connected to it, so it isn't dropped: stop the client"
 		return status, nil
 	case there:
+		held = append(held, have)
+	}
+	if ours && len(held) > 0 {
 		status.State = agentapi.SlotInUse
-		if k.MayDrop != nil {
-			if err := k.MayDrop(ctx, seen.conn); err != nil {
-				return status, err
-			}
-		}
-		if err := drop(ctx, seen.conn, name); err != nil {
+		if err := k.dropAbsent(ctx, seen.conn, held); err != nil {
 			return status, err
 		}
 	}
@@ -289,6 +289,21 @@ func (k *Keeper) keepAbsent(ctx context.Context, seen *look, status agentapi.Slo
 		return status, nil
 	}
 	return status, forget(ctx, seen.conn, name)
+}
+
+// dropAbsent drops a slot that is declared absent, with what was set aside of it.
+func (k *Keeper) dropAbsent(ctx context.Context, conn *pgx.Conn, held []slot) error {
+	if k.MayDrop != nil {
+		if err := k.MayDrop(ctx, conn); err != nil {
+			return err
+		}
+	}
+	for _, s := range held {
+		if err := drop(ctx, conn, s.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drop drops a slot, which fails while a client is connected.

@@ -20,6 +20,7 @@ const lockKey = 0x686f77646168 // howdah
 var tables = map[string]string{
 	"slots":         "name pg_catalog.text PRIMARY KEY, stage pg_catalog.text NOT NULL, timeline pg_catalog.int8 NOT NULL",
 	"adoption":      "cluster pg_catalog.text PRIMARY KEY, number pg_catalog.int8 NOT NULL, generation pg_catalog.text NOT NULL",
+	"aside":         "number pg_catalog.int8 PRIMARY KEY, done pg_catalog.bool NOT NULL, at pg_catalog.timestamptz NOT NULL",
 	"subscriptions": "database pg_catalog.text, name pg_catalog.text, why pg_catalog.text NOT NULL, ours pg_catalog.bool NOT NULL, PRIMARY KEY (database, name)",
 }
 

@@ -2,8 +2,10 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
@@ -38,6 +40,8 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 	}
 	if told := logicalslot.ToldBy(config); !reflect.DeepEqual(keeper.Told, told) && s.resumeLogical(ctx) { // again, where it could not be noted before
 		keeper.Told = told
+	} else {
+		s.setSlotsAside(ctx)
 	}
 	if len(config.ReplicationSlots) == 0 {
 		s.set(func(status *agentapi.Status) { status.Slots = nil })
@@ -65,7 +69,7 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 }
 
 // resumeLogical notes which adoption the data runs under. Of data that was brought back by an undo or a rollback, no subscription continues, and
-// declared slots are lost.
+// logical slots are set aside.
 func (s *primaryServices) resumeLogical(ctx context.Context) (noted bool) {
 	config := s.latest.config()
 	if config.DataGeneration != s.copy.generation.DataGeneration() {
@@ -80,5 +84,30 @@ func (s *primaryServices) resumeLogical(ctx context.Context) (noted bool) {
 	if len(disabled) > 0 {
 		s.Log.Warn("subscriptions are disabled, because an undo or a rollback brought the data back, and their slots at the publishers may have moved on", "subscriptions", disabled)
 	}
+	s.setSlotsAside(ctx)
 	return err == nil
+}
+
+const asideMessage = "clients of logical replication that are ahead of the data, which an undo or a rollback brought back, may continue and skip changes: "
+
+// setSlotsAside keeps clients that may be ahead from continuing by themselves, where an undo or a rollback brought the data back.
+func (s *primaryServices) setSlotsAside(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, rolesTime)
+	defer cancel()
+	names, err := logicalslot.SetAside(limited, s.server, s.copy.generation.MajorVersion, s.Log)
+	if len(names) > 0 {
+		s.Log.Warn("logical slots are set aside, because an undo or a rollback brought the data back, and their clients may be ahead of it", "slots", names)
+	}
+	switch {
+	case ctx.Err() != nil, errors.Is(err, logicalslot.ErrForeign): // which who keeps slots says
+	case err != nil:
+		s.Log.Warn("logical slots can't be set aside yet", "error", err)
+		s.set(func(status *agentapi.Status) {
+			if status.Message == "" || strings.HasPrefix(status.Message, asideMessage) {
+				status.Message = asideMessage + sentence(err)
+			}
+		})
+	default:
+		s.clearMessage(asideMessage)
+	}
 }

@@ -38,7 +38,13 @@ func TestWhatIsBehindDoesNotContinueOnDataThatComesBack(t *testing.T) {
 		p.configure(config)
 		p.run()
 		p.awaitSlot(step.state)
+		back := step.adoptions == 4
+		if got, want := p.sql("SELECT coalesce(string_agg(slot_name, ' ' ORDER BY slot_name), '') FROM pg_replication_slots WHERE slot_name LIKE '%mine'"),
+			map[bool]string{true: "howdah_aside_4_mine", false: "mine"}[back]; got != want && step.adoptions != 1 && step.generation == "g1" {
+			t.Errorf("adoption %d: the slots are %q, want %q", step.adoptions, got, want)
+		}
 		if step.adoptions == 1 {
+			p.sql("SELECT slot_name::text FROM pg_create_logical_replication_slot('mine', 'pgoutput')")
 			p.sql("CREATE SUBSCRIPTION orders CONNECTION 'host=/nowhere' PUBLICATION p WITH (connect = false, slot_name = 'orders')")
 			p.sql("ALTER SUBSCRIPTION orders ENABLE")
 		}
