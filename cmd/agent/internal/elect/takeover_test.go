@@ -7,6 +7,23 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
+// TestWhoWasPrimaryLastReturnsOnceItsVolumeCanBeRead: a disk may not have answered when the agent started.
+func TestWhoWasPrimaryLastReturnsOnceItsVolumeCanBeRead(t *testing.T) {
+	record := givenUp(0, "", false)
+	a := &instance{T: t, core: New(Self{Name: "a", UID: "a-2", Address: "ip-a", Generation: generation}, asynchronous()), now: time.Second}
+	a.sees(record).passes(limits.Expire).waits()
+	Found(a.core, Self{})
+	a.passes(1).waits()
+	record.Checkpoint = End{Timeline: 1, LSN: 80}
+	record.Version = "7"
+	Found(a.core, Self{Whole: true, Timeline: 1, Checkpoint: End{Timeline: 1, LSN: 79}})
+	a.sees(record).passes(1).waits() // it was rolled back
+	b := &instance{T: t, core: New(Self{Name: "a", UID: "a-2", Address: "ip-a", Generation: generation}, asynchronous()), now: time.Second}
+	b.sees(record).passes(limits.Expire).waits()
+	Found(b.core, Self{Whole: true, Timeline: 1, Checkpoint: End{Timeline: 1, LSN: 80}})
+	b.passes(1).takes()
+}
+
 func TestARestartedContainerRenewsAtOnce(t *testing.T) {
 	a := start(t, "a", required(1)).sees(held(1, "b", "c"))
 	r := a.takes()

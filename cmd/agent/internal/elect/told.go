@@ -23,6 +23,16 @@ type Self struct {
 	Checkpoint End
 }
 
+// Found takes in what the volume says of its copy when it is looked at again. That matters where it could not be read before: else whoever was primary
+// last would wait for its own data.
+func Found(c *Core, self Self) {
+	if c.self.Whole || !self.Whole {
+		return
+	}
+	c.self.Original, c.self.Whole = self.Original, true
+	c.self.Timeline, c.self.Checkpoint = max(c.self.Timeline, self.Timeline), later(c.self.Checkpoint, self.Checkpoint)
+}
+
 // holds says whether a record names this very pod as the holder.
 func (s *Self) holds(record *Record) bool {
 	return record.Holder == s.Name && record.HolderUID == s.UID && record.Generation == s.Generation

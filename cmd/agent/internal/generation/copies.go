@@ -32,12 +32,13 @@ func (g Generation) DataGeneration() string { return cmp.Or(g.Of, g.ID) }
 // Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the one that ran when the data generation
 // gave way to another, else the newest clone, as it was made because what was there before was unfit, else the original. A copy that is being rewound is found
 // too; see Rewinding. Errors: ErrName, ErrNotFound, the latter with ErrIncomplete where there is half of one, and ErrDamaged: an older copy
-// must not take the place of one that ran last and can't be read.
+// must not take the place of one that ran last and can't be read, nor any where `current` can't be.
 func (v Volume) Resolve(wanted string) (Generation, error) {
 	if err := checkID(wanted); err != nil {
 		return Generation{}, err
 	}
-	if id, err := v.Current(); err == nil {
+	switch id, err := v.Current(); {
+	case err == nil:
 		g, err := v.Read(id)
 		switch {
 		case err == nil && g.DataGeneration() == wanted:
@@ -45,6 +46,8 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 		case isCopy(id, wanted) && unreadable(err):
 			return Generation{}, err
 		}
+	case !errors.Is(err, ErrNotFound):
+		return Generation{}, fmt.Errorf("%w: which copy of the data ran last is not known: %w", ErrDamaged, err)
 	}
 	if id, err := lastRun(v, wanted); id != "" || err != nil {
 		return readIfThere(v, id, err)
@@ -368,17 +371,6 @@ func (v Volume) replacedAt(id string, now time.Time) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return now, v.mark(id, replacedFile, []byte(now.UTC().Format(time.RFC3339)))
-}
-
-// Discard removes a copy even if it is the current one; `current` goes first. It is for a copy that is unfit, where a
-// new one would find no room beside it.
-func (v Volume) Discard(id string) error {
-	if now, err := v.Current(); err == nil && now == id {
-		if err := v.removePointer(); err != nil {
-			return err
-		}
-	}
-	return v.Remove(id)
 }
 
 func (v Volume) removePointer() error {

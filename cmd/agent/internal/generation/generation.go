@@ -305,6 +305,9 @@ func (v Volume) Remove(id string) error {
 	if err := os.Remove(filepath.Join(v.Dir(id), file)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	if err := syncPaths(v.Dir(id)); err != nil && !errors.Is(err, os.ErrNotExist) { // it must not seem to be whole after a power cut, with half of its data
+		return err
+	}
 	return os.RemoveAll(v.Dir(id))
 }
 

@@ -128,6 +128,17 @@ func (m *Maintainer) Pending() (left, messages []string) {
 	return m.left(done), done.Messages
 }
 
+// Left is Pending for others, and whether it is known. A clone knows it only by the word of its primary, for only the generation that an upgrade has
+// made asks for work: one that was not told must not say that nothing is left.
+func (m *Maintainer) Left() (left []string, known bool) {
+	left, _ = m.Pending()
+	_, told := m.told()
+	return left, told || m.Generation.Origin != generation.Clone
+}
+
+// works are in the order in which they are done.
+var works = []string{generation.MaintainExtensions, generation.MaintainStatistics}
+
 // left is what the generation asks for and nobody has done, in the order in which it is done.
 func (m *Maintainer) left(done marker) []string {
 	asked := m.Generation.Maintenance
@@ -138,7 +149,7 @@ func (m *Maintainer) left(done marker) []string {
 		asked = slices.DeleteFunc(slices.Clone(asked), func(work string) bool { return !slices.Contains(told, work) })
 	}
 	var left []string
-	for _, work := range []string{generation.MaintainExtensions, generation.MaintainStatistics} {
+	for _, work := range works {
 		if slices.Contains(asked, work) && !slices.Contains(done.Done, work) {
 			left = append(left, work)
 		}
@@ -149,17 +160,42 @@ func (m *Maintainer) left(done marker) []string {
 // toldFile has what the last primary that was followed had yet to do.
 const toldFile = "maintenance-left.json"
 
-// Told notes what the primary of this data has yet to do. Whoever takes over continues with it: only the generation that an upgrade has made
-// asks for it, and the others are clones.
-func (m *Maintainer) Told(left []string) error {
-	if before, known := m.told(); known && slices.Equal(before, left) || !known && len(left) == 0 && len(m.Generation.Maintenance) == 0 {
+// Told notes what the primary of this data has yet to do. Whoever takes over continues with it. What is no longer left counts as done only where this
+// copy has everything that the primary had by then: otherwise the work may be lost with the primary, though that has said that it was done.
+func (m *Maintainer) Told(left []string, complete bool) error {
+	before, known := m.Left()
+	switch {
+	case !complete && !known:
+		return nil
+	case !complete:
+		left = append(slices.Clone(left), before...)
+	}
+	left = slices.DeleteFunc(slices.Clone(works), func(work string) bool { return !slices.Contains(left, work) })
+	if err := m.undo(left); err != nil {
+		return err
+	}
+	if told, is := m.told(); is && slices.Equal(told, left) {
 		return nil
 	}
-	content, err := json.Marshal(append([]string{}, left...))
+	content, err := json.Marshal(left)
 	if err != nil {
 		return err
 	}
 	return generation.WriteFile(filepath.Join(m.Dir, toldFile), content, 0o600)
+}
+
+// undo forgets that work was done here which is left at the primary: it was lost, as by a failover or a rewind.
+func (m *Maintainer) undo(left []string) error {
+	done, err := m.read()
+	if err != nil {
+		return err
+	}
+	still := slices.DeleteFunc(slices.Clone(done.Done), func(work string) bool { return slices.Contains(left, work) })
+	if len(still) == len(done.Done) {
+		return nil
+	}
+	done.Done = still
+	return m.write(done)
 }
 
 func (m *Maintainer) told() (left []string, known bool) {

@@ -35,6 +35,11 @@ func (m *Member) Configure(config elect.Config, lease string) {
 	})
 }
 
+// Found takes in what the volume says of its copy when it is looked at again.
+func Found(m *Member, self elect.Self) {
+	m.tell(func(core *elect.Core, _ time.Duration) { elect.Found(core, self) })
+}
+
 // Guard says that the server may accept writes from now on; it is watched from here on until it is reported to be down.
 // False: the permission for that is not there any more.
 func (m *Member) Guard() bool {

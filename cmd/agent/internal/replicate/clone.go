@@ -24,7 +24,7 @@ type Wanted struct {
 	MajorVersion   int
 	// SystemIdentifier that the source must have; empty: any.
 	SystemIdentifier string
-	// Replaces is the copy that is unfit; empty: none. It is removed first where there is no room for both.
+	// Replaces is the copy that is unfit; empty: none. It becomes the new one where there is no room for both.
 	Replaces string
 	// Kept: that copy is fit, or a person may want it, so it stays until there is a new one. Without room for both there is none.
 	Kept bool
@@ -64,7 +64,7 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 	}
 	i.Log.Info("cloning", "source", source.Pod, "copy", id, "bytes", at.bytes, "slot", at.slot)
 	if reused != "" {
-		err = i.Volume.TakeOver(id, reused)
+		err = i.takeOver(ctx, source, id, reused)
 	}
 	if err == nil {
 		err = i.fetch(ctx, source, at, i.ownFiles(wanted, pgdata), pgdata, progress)
@@ -95,13 +95,10 @@ func (i Instance) inspect(ctx context.Context, source settings.Upstream) (at ori
 	return at, err
 }
 
-// spareRoom is what a clone takes beside the databases: WAL, and what is written meanwhile.
-const spareRoom = 128 << 20
-
 // makeRoom sees to it that a clone of this size finds room, if need be by the removal of copies that are of no more use. Where
 // there is room only if one of those becomes the clone, it returns that one and leaves it.
 func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error) {
-	needed := bytes + bytes/20 + spareRoom
+	needed := Room(bytes)
 	replaced := wanted.Replaces
 	if wanted.Kept {
 		replaced = ""
@@ -113,7 +110,6 @@ func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error
 		func() error { reused, err = i.reusable(needed, i.releasedCopy(wanted)); return err },
 		func() error { return i.abandon(wanted) },
 		func() error { reused, err = i.reusable(needed, replaced); return err }, // last: somebody may want to look at it
-		func() error { return i.discard(replaced) },
 	}
 	var free int64
 	for _, step := range steps {
@@ -164,15 +160,6 @@ func (i Instance) reusable(needed int64, id string) (string, error) {
 	return id, nil
 }
 
-// discard removes the unfit copy before there is a new one.
-func (i Instance) discard(unfit string) error {
-	if unfit == "" {
-		return nil
-	}
-	i.Log.Warn("the unfit copy is removed before there is a new one: there is no room for both", "copy", unfit)
-	return i.Volume.Discard(unfit)
-}
-
 // abandon removes what nobody wants any more, even if `current` still points there: nobody starts it again.
 func (i Instance) abandon(wanted Wanted) error {
 	for _, unwanted := range wanted.Released {
@@ -184,7 +171,7 @@ func (i Instance) abandon(wanted Wanted) error {
 			return err
 		}
 		if len(removed) > 0 {
-			i.Log.Info("removed data that nobody wants any more before there is new: there is no room for both", "generations", removed)
+			i.Log.Info("removed data generations that are no longer needed before there is new data: there is no room for both", "generations", removed)
 		}
 	}
 	return nil

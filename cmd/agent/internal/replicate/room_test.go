@@ -113,9 +113,9 @@ func TestACopyIsReusedOnlyWhereNobodyWantsItAndThatLeavesEnoughRoom(t *testing.T
 	}
 }
 
-func TestACopyThatIsFitIsNotTakenForWantOfRoom(t *testing.T) {
-	const far = 1 << 60 // bytes, for which there is no room
-	for kept, left := range map[bool]string{false: "", true: "g1"} {
+func TestACopyIsNotRemovedForACloneThatFindsNoRoomAllTheSame(t *testing.T) {
+	const far = 1 << 60                        // bytes, for which there is no room
+	for _, kept := range []bool{false, true} { // not even an unfit one, where that makes too little room
 		v := generation.Volume(t.TempDir())
 		if _, err := v.Begin("g1"); err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestACopyThatIsFitIsNotTakenForWantOfRoom(t *testing.T) {
 		if _, err := i.makeRoom(far, Wanted{DataGeneration: "g1", Replaces: "g1", Kept: kept}); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("kept %v: %v", kept, err)
 		}
-		if current, _ := v.Current(); current != left {
+		if current, _ := v.Current(); current != "g1" || !v.Whole("g1") {
 			t.Errorf("kept %v: current is %q", kept, current)
 		}
 	}

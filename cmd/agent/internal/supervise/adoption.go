@@ -12,7 +12,8 @@ import (
 // accept takes a configuration for the latest word of which data the cluster runs on, or refuses it: the volume knows of a later one
 // where the store of the API server was restored from a backup. Nothing is started, removed or pointed at under such a configuration.
 func (i *instance) accept(ctx context.Context, config agentapi.Config) error {
-	err := i.Volume.Accept(generation.Adoption{ClusterUID: config.ClusterUID, Number: config.Adoptions, DataGeneration: config.DataGeneration})
+	told := generation.Adoption{ClusterUID: config.ClusterUID, Number: config.Adoptions, DataGeneration: config.DataGeneration}
+	err := i.withRoom(func() error { return i.Volume.Accept(told) })
 	i.tellAdoption(ctx)
 	i.tellCopies()
 	if errors.Is(err, generation.ErrOutdated) {

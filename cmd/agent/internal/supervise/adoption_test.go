@@ -3,6 +3,8 @@
 package supervise
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -60,4 +62,58 @@ func TestAConfigurationFromBeforeAnAdoptionStartsNothing(t *testing.T) {
 	if err := p.terminate(10 * time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAFullVolumeDoesNotKeepWhatIsNewFromBeingNoted: the reserve is for that, too.
+func TestAFullVolumeDoesNotKeepWhatIsNewFromBeingNoted(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	p := smallPod(t)
+	p.run()
+	p.awaitReserve()
+	if err := p.terminate(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	p.fillVolume(0)
+	p.issueServer()
+	p.config.Adoptions = 1
+	p.configure(p.config)
+	p.start()
+	p.awaitStatus("start", func(s agentapi.Status) bool {
+		return s.State == agentapi.StateRunning && s.Role == rolePrimary && s.Adoption != nil && s.Adoption.Number == 1
+	})
+}
+
+// TestAnAdoptionThatCouldNotBeNotedIsTriedAgain: nothing else changes for the agent when a full volume has room again.
+func TestAnAdoptionThatCouldNotBeNotedIsTriedAgain(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	p := newPod(t)
+	inTheWay := filepath.Join(string(p.Volume), "adoption.json.new")
+	refuse := func(adoptions int64) {
+		t.Helper()
+		if err := os.Mkdir(inTheWay, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p.config.Adoptions = adoptions
+		p.configure(p.config)
+	}
+	mend := func() {
+		t.Helper()
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse(1)
+	p.start()
+	p.awaitStatus("say why it doesn't start", func(s agentapi.Status) bool {
+		return s.State == agentapi.StateFailed && strings.Contains(s.Message, "adoption.json")
+	})
+	mend()
+	p.awaitStatus("start", func(s agentapi.Status) bool {
+		return s.State == agentapi.StateRunning && s.ConfigHash == p.config.Hash()
+	})
+	refuse(2)
+	p.awaitStatus("stay with the configuration before", func(s agentapi.Status) bool { return s.ConfigErrorHash == p.config.Hash() })
+	mend()
+	p.awaitStatus("take it in", func(s agentapi.Status) bool { return s.ConfigHash == p.config.Hash() && s.ConfigError == "" })
 }

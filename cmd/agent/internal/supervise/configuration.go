@@ -144,7 +144,7 @@ func (c *configuration) take(config agentapi.Config, files settings.Files, desir
 // refuse notes why the desired configuration is not in effect.
 func (c *configuration) refuse(config agentapi.Config, err error) {
 	if c.refused != config.Hash() {
-		c.Log.Error("the configuration is refused; the one before stays", "hash", config.Hash(), "error", err)
+		c.Log.Error("the configuration is refused; the previous one stays in effect", "hash", config.Hash(), "error", err)
 	}
 	c.refused, c.refusedFor = config.Hash(), sentence(err)
 	c.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = c.refusedFor, c.refused })
@@ -170,11 +170,16 @@ func (c *configuration) rewrite(server *postmaster.Server, replication settings.
 	if err != nil {
 		return err
 	}
-	if err := files.Write(c.copy.paths); err != nil {
+	if err := c.write(files); err != nil {
 		return err
 	}
 	c.files = files
 	return server.Reload()
+}
+
+// write puts files where a running server reads them, on a full volume as well: who is followed, and who is waited for, may have to change.
+func (c *configuration) write(files settings.Files) error {
+	return c.withRoom(func() error { return files.Write(c.copy.paths) })
 }
 
 // sameSettings says whether two configurations are one to PostgreSQL.
@@ -234,11 +239,11 @@ func (r *releases) remove(config agentapi.Config) {
 		}
 		removed, err := r.Volume.Release(unwanted)
 		if len(removed) > 0 {
-			r.Log.Info("removed data that nobody wants any more", "generations", removed)
+			r.Log.Info("removed data generations that are no longer needed", "generations", removed)
 			r.tellCopies()
 		}
 		if err != nil {
-			r.Log.Warn("data that nobody wants any more can't be removed", "generation", unwanted, "error", err)
+			r.Log.Warn("a data generation that is no longer needed can't be removed", "generation", unwanted, "error", err)
 		}
 	}
 }

@@ -143,16 +143,11 @@ func electorate(config agentapi.Config) elect.Config {
 
 // newElection makes the instance's part in the election of a cluster.
 func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fencing) *election {
-	known, peers := i.known(ctx, config.DataGeneration), i.peers(config)
+	self, peers := i.self(ctx, config), i.peers(config)
 	e := &election{}
 	e.Member = member.New(member.Options{
 		Namespace: config.Namespace, Lease: config.Lease, API: i.kubernetes(),
-		Self: elect.Self{
-			Name: i.Pod, UID: i.PodUID, Address: i.Address,
-			Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: known.whole,
-			Timeline: known.timeline, Checkpoint: known.checkpoint,
-			Started: time.Now().UTC().Format(time.RFC3339),
-		},
+		Self:  self,
 		Peers: peers,
 		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Detach: i.detach, Log: i.Log,
 		Readers: i.poolers.Leaving,
@@ -165,6 +160,17 @@ func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fe
 		e.Words = e.words
 	}
 	return e
+}
+
+// self is the instance as the election takes it, with what its volume says before a server runs on it.
+func (i *instance) self(ctx context.Context, config agentapi.Config) elect.Self {
+	known := i.known(ctx, config.DataGeneration)
+	return elect.Self{
+		Name: i.Pod, UID: i.PodUID, Address: i.Address,
+		Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: known.whole,
+		Timeline: known.timeline, Checkpoint: known.checkpoint,
+		Started: time.Now().UTC().Format(time.RFC3339),
+	}
 }
 
 // locate asks the server of a replica where it is, for somebody who builds on it. This instance has to know the same by then: it may be

@@ -24,8 +24,8 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		how = byClone
 	}
 	if want.CampaignAsIs && how != asItIs && r.repair.campaignsAsIs(ctx, config.DataGeneration) {
-		r.Log.Warn("the last server on the data was a primary, and there is no primary to follow; starting as a replica to campaign", "copy", g.ID)
-		if err := settings.MarkStandby(r.Volume.PGData(g.ID)); err != nil {
+		r.Log.Warn("the copy has to be rewound or cloned, and there is no primary to do that from; starting as a replica to campaign", "copy", g.ID, "method", how.String())
+		if err := asStandby(r.Volume.PGData(g.ID)); err != nil {
 			return r.unable(ctx, err)
 		}
 		how = asItIs
@@ -54,6 +54,14 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		return r.restFor(ctx, pause, why)
 	}
 	return r.repair.do(ctx, want, config, g, how)
+}
+
+// asStandby makes the next server on a data directory a replica, unless it is one anyway.
+func asStandby(pgdata string) error {
+	if standby, err := settings.IsStandby(pgdata); standby || err != nil {
+		return err
+	}
+	return settings.MarkStandby(pgdata)
 }
 
 // vacate leads clients away before a replica starts: where this pod was the primary, the slice may still lead to it.

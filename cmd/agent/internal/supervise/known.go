@@ -2,9 +2,11 @@ package supervise
 
 import (
 	"context"
+	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -13,6 +15,21 @@ type known struct {
 	whole      bool // a server may be started on it, as far as that can be told
 	timeline   int64
 	checkpoint elect.End
+}
+
+// lookPause is between two looks at a volume that has no whole copy.
+const lookPause = 10 * time.Second
+
+// lookAgain looks whether the volume has a whole copy by now, where it had none when the agent started: a disk may answer again, and programs that could
+// not be started may be. Nobody else would tell an instance that was primary last and waits for its data.
+func (r *runner) lookAgain(ctx context.Context) {
+	if r.election.Self.Whole || r.adopted != nil || time.Since(r.looked) < lookPause {
+		return
+	}
+	r.looked = time.Now()
+	if self := r.self(ctx, r.inputs.config); self.Whole {
+		member.Found(r.election.Member, self)
+	}
 }
 
 // known reads the control file of the copy that is to be run. Where it can't be read the copy is of no use to whoever was primary last.

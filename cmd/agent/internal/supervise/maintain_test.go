@@ -42,14 +42,7 @@ func TestMaintenanceGoesOnAtTheNextPrimary(t *testing.T) {
 		p.configure(p.with(map[string]string{"max_prepared_transactions": "5"}))
 	}
 	two.first.run()
-	two.first.sql("CREATE TABLE public.words AS SELECT i FROM generate_series(1, 1000) i")
-	err := two.first.agent.server.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
-		_, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE public.words; PREPARE TRANSACTION 'busy'", pgx.QueryExecModeSimpleProtocol)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	two.first.hold("CREATE TABLE public.words AS SELECT i FROM generate_series(1, 1000) i", "LOCK TABLE public.words")
 	if err := two.first.terminate(30e9); err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +72,71 @@ func TestMaintenanceGoesOnAtTheNextPrimary(t *testing.T) {
 		}}).Pending()
 		return len(left) == 0
 	})
+}
+
+// hold executes a statement, and another one in a transaction that stays prepared as busy.
+func (p *pod) hold(statement, locks string) {
+	p.t.Helper()
+	p.sql(statement)
+	err := p.agent.server.With(p.t.Context(), "postgres", func(conn *pgx.Conn) error {
+		_, err := conn.Exec(p.t.Context(), "BEGIN; "+locks+"; PREPARE TRANSACTION 'busy'", pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// leftAtPrimary is what the primary that this instance follows says is left; nil: it doesn't say, or there is none.
+func (p *pod) leftAtPrimary() *agentapi.MaintenanceLeft {
+	answer, answers := p.agent.Election().(*election).Leader()
+	if !answers {
+		return &agentapi.MaintenanceLeft{Work: []string{"no primary"}}
+	}
+	return answer.Maintenance
+}
+
+func (p *pod) toldFile() string {
+	return filepath.Join(p.Volume.Dir(p.current()), "maintenance-left.json")
+}
+
+// A clone may have to take over before it has followed.
+func TestACloneKnowsFromTheStartWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	for _, p := range []*pod{two.first, two.second} {
+		p.configure(p.with(map[string]string{"max_prepared_transactions": "5"}))
+	}
+	two.first.run()
+	two.first.hold("CREATE TABLE public.words AS SELECT i FROM generate_series(1, 1000) i", "LOCK TABLE public.words")
+	if err := two.first.terminate(30e9); err != nil {
+		t.Fatal(err)
+	}
+	two.first.asks(generation.MaintainStatistics)
+	two.first.run()
+	two.second.start()
+	two.second.await("be cloned", func() bool { _, err := two.second.Volume.Current(); return err == nil })
+	if content, err := os.ReadFile(two.second.toldFile()); err != nil || string(content) != `["Statistics"]` {
+		t.Errorf("%s, %v", content, err)
+	}
+}
+
+func TestAPrimaryThatWasNeverToldWhatIsLeftSaysNothingOfIt(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
+	if got := two.first.agent.Election().Switchover(agentapi.SwitchoverRequest{Token: "t"}); got.State != agentapi.SwitchoverRunning {
+		t.Fatalf("%+v", got)
+	}
+	two.second.awaitStatus("take over", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning && s.Role == rolePrimary })
+	two.first.await("be told that nothing is left", func() bool { left := two.first.leftAtPrimary(); return left != nil && len(left.Work) == 0 })
+	if err := os.Remove(two.second.toldFile()); err != nil {
+		t.Fatal(err)
+	}
+	two.first.await("be told nothing", func() bool { return two.first.leftAtPrimary() == nil })
 }
 
 func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {

@@ -97,7 +97,7 @@ func (o ownTLS) chooseOver(howdahs settings.TLSFiles, dir string, now time.Time)
 		return shown, ""
 	}
 	if o.invalid {
-		return shown, "The certificate of spec.tls.serverSecret, or a CA that it leads to, is not valid now: renew them, or look at the clock of the node."
+		return shown, "The certificate of spec.tls.serverSecret, or a CA that it leads to, is not valid now: renew them, or check the clock of the node."
 	}
 	if _, err := tls.X509KeyPair([]byte(o.certificate), []byte(o.key)); err != nil {
 		problem = fmt.Sprintf("The certificate of spec.tls.serverSecret can't be used: %v.", err)

@@ -67,6 +67,7 @@ func (s *primaryServices) run(ctx context.Context) {
 		case <-tick.C:
 			s.learn(ctx)
 			told = told || s.announce(ctx)
+			s.tidy()
 			continue
 		case <-retry:
 		case <-s.wakeups.credentials:

@@ -86,8 +86,10 @@ func (s *server) promoted(began time.Time) {
 	s.publisher.Role(rolePrimary, false)
 	s.conf.replication.Upstream = nil
 	took := time.Since(began)
+	left, messages := s.maintainer(s.copy).Pending() // by what it was told as a replica
 	s.set(func(status *agentapi.Status) {
 		status.Role, status.Replication = rolePrimary, nil
+		status.Maintenance, status.MaintenanceMessages = left, messages
 	})
 	s.mu.Lock()
 	s.promotedAt, s.promotionTook = began.UTC(), took

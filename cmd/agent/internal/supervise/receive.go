@@ -21,11 +21,13 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 	}
 	before := r.inputs
 	if in.config.DataGeneration != before.config.DataGeneration {
-		r.Log.Warn("another data generation is wanted; it is adopted when the pod starts anew", "generation", in.config.DataGeneration)
+		r.Log.Warn("another data generation is requested; it is adopted at the next start of the pod", "generation", in.config.DataGeneration)
 		return false
 	}
+	r.unaccepted, r.again = in, retry{}
 	if err := r.accept(ctx, in.config); err != nil {
-		r.Log.Error("new configuration is refused; the one before stays", "error", err)
+		r.again.after(err, time.Now())
+		r.Log.Error("new configuration is refused; the previous one stays in effect", "error", err)
 		r.set(func(status *agentapi.Status) {
 			status.ConfigError, status.ConfigErrorHash = sentence(err), in.config.Hash()
 		})
@@ -58,6 +60,11 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 		wake(r.wakeups.slots)
 	}
 	return true
+}
+
+// receiveAgain takes in a configuration that could not be accepted, and says whether it is to be acted on.
+func (r *runner) receiveAgain(ctx context.Context) bool {
+	return r.again.due(time.Now()) && r.receive(ctx, r.unaccepted)
 }
 
 // renew makes the running server follow new inputs.
@@ -98,7 +105,7 @@ func (r *runner) renewTLS() {
 		return
 	}
 	if told.Problem != "" {
-		r.Log.Error("the server does not show a certificate of one's own", "problem", told.Problem)
+		r.Log.Error("the server does not present the certificate of spec.tls.serverSecret", "problem", told.Problem)
 	}
 	r.set(func(status *agentapi.Status) { status.ServerTLS = told })
 	r.Log.Info("the server's certificates have changed")
@@ -160,6 +167,9 @@ func (r *runner) backOff(ctx context.Context) bool {
 			}
 		case <-tick.C:
 			r.beat()
+			if r.receiveAgain(ctx) {
+				return true
+			}
 		}
 	}
 }

@@ -53,11 +53,11 @@ func (c *configuration) reload(ctx context.Context, server *postmaster.Server, f
 	if err != nil {
 		return err
 	}
-	if err := files.Write(c.copy.paths); err != nil {
+	if err := c.write(files); err != nil {
 		return err
 	}
 	if err := c.tryHBA(ctx, files); err != nil {
-		return errors.Join(err, c.files.Write(c.copy.paths))
+		return errors.Join(err, c.write(c.files))
 	}
 	if err := server.Reload(); err != nil {
 		return err

@@ -76,6 +76,7 @@ type repair struct {
 	rejoin
 	election *election
 	latest   *latest
+	disk     *diskSpace
 	release  func() // gives the adopted copy back: nobody else may hold its lock
 }
 
@@ -103,17 +104,15 @@ func (r *repair) method(ctx context.Context, wanted string) (generation.Generati
 	return g, r.next
 }
 
-// campaignsAsIs says whether there is a whole copy whose last server was a primary.
+// campaignsAsIs says whether there is a whole copy that a replica can be started on, though it was found unfit to follow whoever was primary: it may have
+// every commit all the same.
 func (r *repair) campaignsAsIs(ctx context.Context, wanted string) bool {
 	g, err := r.Volume.Resolve(wanted)
 	if err != nil || r.Volume.Rewinding(g.ID) {
 		return false
 	}
-	if _, _, err := r.inspect(ctx, g); err != nil {
-		return false
-	}
-	standby, err := settings.IsStandby(r.Volume.PGData(g.ID))
-	return err == nil && !standby
+	_, _, err = r.inspect(ctx, g)
+	return err == nil
 }
 
 // do rewinds the copy, or makes a new one, from the primary that answers.
@@ -126,7 +125,7 @@ func (r *repair) do(ctx context.Context, want elect.Want, config agentapi.Config
 	r.set(func(status *agentapi.Status) {
 		status.State, status.Role, status.Message, status.Rejoin = agentapi.StateStarting, "", "", progress
 	})
-	r.Log.Info("making the data fit to follow", "method", m.String(), "from", want.Leader.Name, "attempt", progress.Attempts)
+	r.Log.Info("rewinding or cloning the copy, so that it can follow", "method", m.String(), "from", want.Leader.Name, "attempt", progress.Attempts)
 	defer r.waiting()()
 	work, done := r.whileWanted(ctx, want)
 	err := r.by(work, want, config, g, m)
@@ -141,7 +140,7 @@ func (r *repair) do(ctx context.Context, want elect.Want, config agentapi.Config
 	r.ended(m, err, time.Now())
 	if err != nil {
 		r.reinits.tried(g.ID, err)
-		r.Log.Error("the data could not be made fit to follow", "method", m.String(), "attempt", progress.Attempts, "error", err)
+		r.Log.Error("the copy could not be rewound or cloned", "method", m.String(), "attempt", progress.Attempts, "error", err)
 	}
 	return errRejoin
 }
@@ -153,6 +152,9 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 		return err
 	}
 	source := *r.upstream(config, want.Leader)
+	if m != byClone {
+		r.disk.giveReserve() // what is begun and finds no space leaves a copy that has to be cloned
+	}
 	if m == byCut {
 		r.release()
 		return replica.Cut(ctx, source, g)
@@ -162,6 +164,7 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 		return replica.Rewind(ctx, source, g)
 	}
 	began := time.Now()
+	leader, _ := r.election.Leader() // before anything is copied: what was done by then is in the clone
 	made, err := replica.Clone(ctx, source, replicate.Wanted{
 		DataGeneration: config.DataGeneration, MajorVersion: config.MajorVersion, Replaces: g.ID, Released: config.Released,
 		Kept: r.reinits.wants(g.ID) || r.latest.keepsCopies(), KeptOld: r.latest.keepsCopies(),
@@ -169,9 +172,20 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 	if err != nil {
 		return err
 	}
+	r.tellClone(made, leader)
 	r.release()
 	r.Log.Info("cloned the data", "from", source.Pod, "copy", made.ID, "took", time.Since(began).Round(time.Millisecond).String())
 	return r.Volume.Adopt(made.ID)
+}
+
+// tellClone notes in a clone what its primary had yet to do, before a server runs on it: it may have to take over before it follows.
+func (r *repair) tellClone(made generation.Generation, leader agentapi.FollowAnswer) {
+	if leader.Maintenance == nil {
+		return
+	}
+	if err := r.maintainer(&adopted{generation: made}).Told(leader.Maintenance.Work, true); err != nil {
+		r.Log.Warn("what the primary has yet to do can't be noted in the clone", "copy", made.ID, "error", err)
+	}
 }
 
 // publish how far a clone is.

@@ -70,6 +70,12 @@ func heldUp(s *server, needs string) bool {
 	return paused
 }
 
+// keepsReplaced says whether a copy that was replaced stays, however long ago that was. A pause is for people who look at what there is, but the server
+// needs space more.
+func (l *latest) keepsReplaced(scarce bool) bool {
+	return l.keepsCopies() || l.repairsPaused() != "" && !scarce
+}
+
 // keepsCopies says whether copies that were replaced are to stay, whatever room they take.
 func (l *latest) keepsCopies() bool {
 	repair := l.config().Repair

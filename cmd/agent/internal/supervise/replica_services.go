@@ -108,7 +108,8 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 		s.archiver.Confirmed(leader.ArchivedWAL, leader.Archives)
 	}
 	if left := leader.Maintenance; answers && left != nil {
-		if err := s.maintainer(s.copy).Told(left.Work); err != nil {
+		complete := int64(found.Timeline) == leader.Timeline && uint64(found.LSN) >= leader.LSN
+		if err := s.maintainer(s.copy).Told(left.Work, complete); err != nil {
 			s.Log.Warn("what the primary has yet to do can't be noted", "error", err)
 		}
 	}
@@ -169,11 +170,11 @@ func (s *replicaServices) archiveHelps(ctx context.Context, want elect.Want, his
 		err = s.archiver.Supply(history, filepath.Join(s.Volume.Dir(s.copy.generation.ID), "fetched"))
 	}
 	if err != nil {
-		s.Log.Debug("the archive can't be asked for the WAL that the primary has no more", "error", err)
+		s.Log.Debug("the archive can't be asked for the WAL that the primary no longer has", "error", err)
 		return !s.progress.idleFor(archivePatience)
 	}
 	if offers && s.progress.read(want) {
-		s.Log.Info("the primary has no more the WAL that this replica needs; it is read from the archive", "leader", want.Leader.Name, "from", lsn)
+		s.Log.Info("the primary no longer has the WAL that this replica needs; it is read from the archive", "leader", want.Leader.Name, "from", lsn)
 	}
 	return offers
 }
@@ -188,10 +189,11 @@ func (s *replicaServices) needed(leader agentapi.FollowAnswer) map[string]uint64
 	return positions
 }
 
-// tidy removes copies that were replaced long ago.
-func (s *replicaServices) tidy() {
+// tidy removes copies of the data that were replaced long ago, beside a replica that follows and a primary: an instance may take over soon after
+// it was cloned, and lead for years.
+func (s *shared) tidy() {
 	current, err := s.Volume.Current()
-	if err != nil || s.reinits.running() || s.latest.keepsCopies() { // the copy that was replaced stays until the new one streams
+	if err != nil || s.reinits.running() || s.latest.keepsReplaced(s.disk.scarce()) { // the copy that was replaced stays until the new one streams
 		return
 	}
 	age := oldCopyAge

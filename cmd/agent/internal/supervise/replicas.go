@@ -29,6 +29,7 @@ const (
 // replicas are what a primary knows of its replicas and tells them. Any goroutine may use it.
 type replicas struct {
 	*instance
+	copy     *adopted
 	election *election
 	latest   *latest
 	archiver *archive.Archiver
@@ -103,6 +104,7 @@ func (r *replicas) prove(ctx context.Context) {
 // who follows, the election is told nothing: nobody is away because of that.
 func (r *replicas) tell(ctx context.Context) (int, error) {
 	r.prove(ctx)
+	left, known := r.maintainer(r.copy).Left() // before the position: what is done is before that
 	var written replicate.Written
 	var connected []replicate.Follower
 	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
@@ -132,8 +134,8 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
 	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
-	if s := r.Status(); s.State == agentapi.StateRunning {
-		answer.Maintenance = &agentapi.MaintenanceLeft{Work: s.Maintenance}
+	if known {
+		answer.Maintenance = &agentapi.MaintenanceLeft{Work: left}
 	}
 	if answer.Archives = r.latest.config().Archive != nil; answer.Archives {
 		answer.ArchivedWAL, err = r.archiver.Archived() // who follows is known all the same

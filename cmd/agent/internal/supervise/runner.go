@@ -20,13 +20,16 @@ type runner struct {
 	inputs   inputs
 	fencing  *fencing
 
-	adopted   *adopted      // copy of the wanted data generation; nil: none yet
-	archiving *walArchiving // of the adopted copy
-	conf      *configuration
-	repair    *repair
-	crashes   *crashes
-	fallen    string // how the server ended by itself, or did not start, while repairs are paused
-	uncopied  string // why the newest certificates were not put where PostgreSQL reads them; empty: they were
+	adopted    *adopted      // copy of the wanted data generation; nil: none yet
+	archiving  *walArchiving // of the adopted copy
+	conf       *configuration
+	repair     *repair
+	crashes    *crashes
+	fallen     string    // how the server ended by itself, or did not start, while repairs are paused
+	looked     time.Time // at a volume that had no whole copy when the agent started, the last time
+	unaccepted inputs    // configuration that could not be accepted
+	again      retry     // when that is tried again
+	uncopied   string    // why the newest certificates were not put where PostgreSQL reads them; empty: they were
 }
 
 // newRunner makes the runner of an instance that is a member of the election until the context ends.
@@ -45,7 +48,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 		restarts: s.restarts, newest: newest, inputs: in, fencing: fencing,
 		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: newCrashes(i.CrashPatience),
 	}
-	r.repair = &repair{instance: i, election: election, latest: latest, release: r.release}
+	r.repair = &repair{instance: i, election: election, latest: latest, disk: r.disk, release: r.release}
 	return r
 }
 
@@ -170,6 +173,8 @@ func (r *runner) restAs(ctx context.Context, state agentapi.State, why string) e
 			r.receive(ctx, in)
 		case <-tick.C:
 			r.retryTLS()
+			r.receiveAgain(ctx)
+			r.lookAgain(ctx)
 		}
 		r.beat()
 	}
@@ -201,6 +206,7 @@ func (r *runner) adopt(ctx context.Context) error {
 		return nil
 	}
 	r.release()
+	r.disk.giveReserve() // certificates and settings are written before the server starts
 	if r.adopted, err = r.open(ctx, g, r.inputs.config.MajorVersion); err != nil {
 		r.adopted = nil
 		return err
@@ -298,7 +304,7 @@ func (r *runner) newServer(as mode) *server {
 		shared: r.shared, copy: r.adopted, archiver: r.archiving.archiver, conf: r.conf, rejoin: &r.repair.rejoin, crashes: r.crashes, as: as,
 		entrance: entrance{shared: r.shared},
 		replicas: &replicas{
-			instance: r.instance, election: r.election, latest: r.latest, archiver: r.archiving.archiver, slots: r.slots,
+			instance: r.instance, copy: r.adopted, election: r.election, latest: r.latest, archiver: r.archiving.archiver, slots: r.slots,
 		},
 	}
 }
@@ -361,6 +367,9 @@ func (r *runner) oversee(ctx context.Context, s *server) error {
 		case <-tick.C:
 			if r.retryTLS() {
 				r.reload(s)
+			}
+			if r.again.due(time.Now()) {
+				r.renew(ctx, s, r.unaccepted)
 			}
 			if err := s.lookAfter(ctx); err != nil {
 				return err

@@ -126,11 +126,7 @@ func (s *server) keepReadOnly() {
 	}
 	replication := s.conf.replication
 	replication.ReadOnly = full
-	err := s.conf.rewrite(s.postmaster, replication)
-	if errors.Is(err, syscall.ENOSPC) && s.disk.lend() {
-		err = s.conf.rewrite(s.postmaster, replication)
-	}
-	if err != nil {
+	if err := s.conf.rewrite(s.postmaster, replication); err != nil {
 		s.Log.Error("can't switch clients between read-only and read-write", "readOnly", full, "error", err)
 		return
 	}

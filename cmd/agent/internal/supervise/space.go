@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -147,16 +148,26 @@ func (o *occupancy) publish(state space.State, changed bool) {
 	}
 }
 
-// lend makes room for the configuration of a running server. The rest of the reserve stays: whoever writes would take it at once, and nothing would be
-// left to recover with.
-func (d *diskSpace) lend() bool {
-	usage, err := d.volume().Measure()
+// withRoom does again what has found no space on the volume, once a part of the reserve is given up for it.
+func (i *instance) withRoom(do func() error) error {
+	err := do()
+	if errors.Is(err, syscall.ENOSPC) && i.lend() {
+		return do()
+	}
+	return err
+}
+
+// lend makes room for what the agent itself writes, such as the configuration of a running server. The rest of the reserve stays: whoever writes would
+// take it at once, and nothing would be left to recover with.
+func (i *instance) lend() bool {
+	volume := space.Volume(i.Volume)
+	usage, err := volume.Measure()
 	if err != nil {
 		return false
 	}
-	lent, err := d.volume().Lend(usage)
+	lent, err := volume.Lend(usage)
 	if err != nil {
-		d.Log.Error("there is no room for the configuration", "error", err)
+		i.Log.Error("no part of the reserve can be given up", "error", err)
 	}
 	return lent
 }

@@ -61,18 +61,22 @@ func smallPod(t *testing.T) *pod {
 // fillVolume leaves so much on the volume; it returns how to take that back.
 func (p *pod) fillVolume(left int64) (drain func()) {
 	p.t.Helper()
-	usage, err := space.Volume(p.Volume).Measure()
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	path := filepath.Join(string(p.Volume), "filler")
 	file, err := os.Create(path)
-	if err == nil {
-		defer file.Close()
-		err = unix.Fallocate(int(file.Fd()), 0, 0, usage.Free-left)
-	}
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	defer file.Close()
+	for range 50 { // the server begins a segment meanwhile
+		usage, err := space.Volume(p.Volume).Measure()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if err = unix.Fallocate(int(file.Fd()), 0, 0, usage.Free-left); err == nil {
+			break
+		} else if !errors.Is(err, unix.ENOSPC) {
+			p.t.Fatal(err)
+		}
 	}
 	return func() { os.Remove(path) }
 }

@@ -141,21 +141,30 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return err
 }
 
-// await waits for a configuration that is for this pod. While there is none, it says why.
+// await waits for a configuration that is for this pod. While there is none, it says why. What could not be noted of one on the volume is tried again.
 func (s *Supervisor) await(ctx context.Context, newest <-chan inputs) (inputs, error) {
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
+	var in inputs
+	again := retry{}
 	for {
 		select {
 		case <-ctx.Done():
 			return inputs{}, ctx.Err()
-		case in := <-newest:
-			err := s.meant(ctx, in)
-			if err == nil {
-				return in, nil
-			}
-			s.fail(in.config.DataGeneration, err)
+		case in = <-newest:
+			again = retry{}
 		case <-tick.C:
+			if s.beat(); !again.due(time.Now()) {
+				continue
+			}
+		}
+		err := s.meant(ctx, in)
+		if err == nil {
+			return in, nil
+		}
+		s.fail(in.config.DataGeneration, err)
+		if in.err == nil {
+			again.after(err, time.Now())
 		}
 		s.beat()
 	}
