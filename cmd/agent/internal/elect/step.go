@@ -59,7 +59,7 @@ type Want struct {
 	Leader Member
 	// Detached: the replica receives no WAL, from whomever.
 	Detached bool
-	// CampaignAsIs: a copy whose last server was a primary is started as a replica as it is. Nobody is there to rewind it from, and it may have
+	// CampaignAsIs: a copy that has to be rewound or cloned is started as a replica as it is. Nobody is there to do that from, and it may have
 	// every commit.
 	CampaignAsIs bool
 	// Delayed: the replica replays WAL late, as a person has asked for.
