@@ -36,6 +36,10 @@ const (
 	// condition.
 	ConditionCertificatesReady = "CertificatesReady"
 
+	// ConditionFollowsSource says whether a standby replays what its source archives. A cluster that is not a standby, or was promoted, does
+	// not have it.
+	ConditionFollowsSource = "FollowsSource"
+
 	// ReasonRunning (see Backup): the cluster accepts connections.
 
 	// ReasonInitializing: the init Job runs.
@@ -50,6 +54,20 @@ const (
 	ReasonReleasingSource = "ReleasingSource"
 	// ReasonCopyingCluster: the data of another cluster is copied, and nothing is served yet.
 	ReasonCopyingCluster = "CopyingCluster"
+	// ReasonRestoringBackup: a standby restores the backup that it begins with.
+	ReasonRestoringBackup = "RestoringBackup"
+	// ReasonFollowingArchive: a standby replays what its source archives, until it is promoted.
+	ReasonFollowingArchive = "FollowingArchive"
+	// ReasonPromoting: the promotion of a standby is recorded, and the message says what it waits for.
+	ReasonPromoting = "Promoting"
+	// ReasonNotFollowing: a standby can't replay now, for another reason than those below. The message says why.
+	ReasonNotFollowing = "NotFollowing"
+	// ReasonWALMissing: a segment that a standby needs is not in the archive, although later ones are.
+	ReasonWALMissing = "WALMissing"
+	// ReasonDiverged: a standby has replayed WAL that is not part of the history of its source any more.
+	ReasonDiverged = "Diverged"
+	// ReasonSourceMoved: the source of a standby archives to another lineage by now.
+	ReasonSourceMoved = "SourceMoved"
 	// ReasonAwaitingSource: the cluster that is to be cloned can't be read yet.
 	ReasonAwaitingSource = "AwaitingSource"
 	// ReasonSourceMismatch: the cluster that is to be cloned has another version, or an image or extensions that this one lacks.

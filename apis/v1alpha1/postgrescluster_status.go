@@ -12,7 +12,7 @@ type PostgresClusterStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too), AutomaticRepair
 	// (with a pause in spec.repair), LogicalSlotsSynchronized (with more than one instance and wal_level=logical), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), CertificatesReady (with tls.serverSecret, tls.clientCABundle or ldapCA), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
-	// (with replicationSlots).
+	// (with replicationSlots), FollowsSource (of a standby).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -175,6 +175,9 @@ type PostgresClusterStatus struct {
 	// Clone is what came of spec.bootstrap.clone.
 	// +optional
 	Clone *CloneStatus `json:"clone,omitempty"`
+	// Standby is how a standby follows its source, and what came of its promotion.
+	// +optional
+	Standby *StandbyStatus `json:"standby,omitempty"`
 	// VolumeLocks has the response to every Restore and Upgrade that requests the volumes of this cluster.
 	// +optional
 	// +listType=map

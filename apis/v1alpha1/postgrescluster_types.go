@@ -29,6 +29,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.delayedReplicas) || self.spec.delayedReplicas.all(d, d.name.substring(0, size(d.name) - 2) == self.metadata.name)",messageExpression="'spec.delayedReplicas must name instances of this cluster: write ' + self.metadata.name + '-2 for the third one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.bootstrap) || !has(self.spec.bootstrap.volumes) || !has(self.spec.bootstrap.volumes.instance) || (self.spec.bootstrap.volumes.instance.matches('-[0-8]$') && self.spec.bootstrap.volumes.instance.substring(0, size(self.spec.bootstrap.volumes.instance) - 2) == self.metadata.name)",messageExpression="'spec.bootstrap.volumes.instance must name an instance of this cluster: write ' + self.metadata.name + '-0 for the first one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.bootstrap) || !has(self.spec.bootstrap.clone) || self.spec.bootstrap.clone.cluster.name != self.metadata.name",message="spec.bootstrap.clone.cluster.name is the name of this PostgresCluster itself: name the one whose data is copied"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec.standby) || !has(self.spec.standby.promote)",optionalOldSelf=true,message="spec.standby.promote can't be set when the cluster is created, because it would be promoted with data that nobody has looked at: remove it, and set it once the condition FollowsSource is True; or use a Restore"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.standby) || has(self.spec.standby) || (has(oldSelf.status) && has(oldSelf.status.standby) && has(oldSelf.status.standby.promotedAt))",message="spec.standby can't be removed before the promotion, and removing it promotes nothing: set spec.standby.promote to EndOfArchive, and remove spec.standby once status.standby.promotedAt is set"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !self.metadata.name.startsWith('howdah-')",optionalOldSelf=true,message="metadata.name must not begin with howdah-, which is reserved for the objects of Howdah itself; choose another name, such as shop"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -50,10 +52,13 @@ type PostgresClusterList struct {
 
 // PostgresClusterSpec is the desired state of a cluster.
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || (has(self.bootstrap.__import__) && has(self.bootstrap.__import__.online) && has(oldSelf.bootstrap.__import__) && has(oldSelf.bootstrap.__import__.online) ? self.bootstrap.__import__.source == oldSelf.bootstrap.__import__.source && has(self.bootstrap.__import__.databases) == has(oldSelf.bootstrap.__import__.databases) && (!has(self.bootstrap.__import__.databases) || self.bootstrap.__import__.databases == oldSelf.bootstrap.__import__.databases) && self.bootstrap.__import__.database == oldSelf.bootstrap.__import__.database && self.bootstrap.__import__.owner == oldSelf.bootstrap.__import__.owner && has(self.bootstrap.__import__.connections) == has(oldSelf.bootstrap.__import__.connections) && (!has(self.bootstrap.__import__.connections) || self.bootstrap.__import__.connections == oldSelf.bootstrap.__import__.connections) && has(self.bootstrap.__import__.locales) == has(oldSelf.bootstrap.__import__.locales) && (!has(self.bootstrap.__import__.locales) || self.bootstrap.__import__.locales == oldSelf.bootstrap.__import__.locales) && has(self.bootstrap.__import__.excludeExtensions) == has(oldSelf.bootstrap.__import__.excludeExtensions) && (!has(self.bootstrap.__import__.excludeExtensions) || self.bootstrap.__import__.excludeExtensions == oldSelf.bootstrap.__import__.excludeExtensions) : self.bootstrap == oldSelf.bootstrap))",message="spec.bootstrap can't be changed, except cutover, maxRetainedWAL and abandonSource of import.online, because the data exists already: create a new PostgresCluster, or a Restore"
+// +kubebuilder:validation:XValidation:rule="!has(self.standby) || !has(self.bootstrap)",message="spec.standby can't be combined with spec.bootstrap, because the first data comes from the archive of the source: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.standby) || has(oldSelf.standby)",message="spec.standby can't be added to a cluster that exists, because its data would be lost: create a new PostgresCluster with spec.standby"
+// +kubebuilder:validation:XValidation:rule="!has(self.standby) || has(self.standby.promote) || !has(self.hibernate) || !self.hibernate",message="spec.hibernate: true can't be combined with a standby, which would not follow meanwhile: remove spec.hibernate, or delete the PostgresCluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place for the backup: set spec.archive.repository.name to a BackupRepository, or set finalBackup: false"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, because the primary does not count: use a smaller number or more instances, or remove spec.synchronous"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.owner : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.owner : has(self.bootstrap) && has(self.bootstrap.clone) ? self.bootstrap.clone.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
-// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.database : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.database : has(self.bootstrap) && has(self.bootstrap.clone) ? self.bootstrap.clone.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.owner : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.owner : has(self.bootstrap) && has(self.bootstrap.clone) ? self.bootstrap.clone.owner : has(self.standby) ? self.standby.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.database : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.database : has(self.bootstrap) && has(self.bootstrap.clone) ? self.bootstrap.clone.database : has(self.standby) ? self.standby.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 // +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscale) || !has(self.autoscale.resources) || !has(self.autoscale.resources.mode) || self.autoscale.resources.mode != 'Apply' || ((!has(self.autoscale.resources.cpu) || (has(self.resources) && has(self.resources.requests) && 'cpu' in self.resources.requests)) && (!has(self.autoscale.resources.memory) || (has(self.resources) && has(self.resources.requests) && 'memory' in self.resources.requests)))",message="spec.autoscale.resources.mode: Apply needs spec.resources.requests of what it changes, because a running pod can't be given its first request, such as requests: {cpu: 500m, memory: 1Gi}"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscale) || !has(self.autoscale.replicas) || !has(self.autoscale.replicas.cpuPercent) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="spec.autoscale.replicas.cpuPercent needs to know how much CPU a replica has: set spec.resources.requests.cpu, or use sessionsPercent"
@@ -250,6 +255,10 @@ type PostgresClusterSpec struct {
 	// +optional
 	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
 
+	// Standby has the cluster follow the archive of another one until it is promoted. It can't be added later.
+	// +optional
+	Standby *Standby `json:"standby,omitempty"`
+
 	// SuperuserAccess creates a Secret <name>-superuser with a password for the role postgres, and lets that role connect
 	// with it over TLS.
 	// +optional
@@ -394,45 +403,6 @@ type HBARule string
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^[ \\t]*([^ \\t\\n\\r\\x00#\",@]([^ \\t\\n\\r\\x00#\"@]*[^ \\t\\n\\r\\x00#\",@])?|\"[^\"\\n\\r\\x00#]+\")([ \\t]+([^ \\t\\n\\r\\x00#\",@]([^ \\t\\n\\r\\x00#\"]*[^ \\t\\n\\r\\x00#\",])?|\"[^\"\\n\\r\\x00#]+\")){2}[ \\t]*$') && !self.matches('^[ \\t]*(\"?(howdah|include[a-z_]*)\"?[ \\t]|include)') && !self.contains(',@') && !self.trim().endsWith('\\\\')",message="spec.postgresql.ident must have lines of three words, MAP NAME ROLE, such as: staff alice@example.com reporting; the map howdah belongs to Howdah, and comments, include, files (@name), a comma at the end of a word and a backslash at the end of the line are not allowed"
 type IdentLine string
-
-// Bootstrap says where the first data of a cluster comes from.
-// +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.restore), has(self.__import__), has(self.volumes), has(self.clone)].filter(x, x).size() == 1",message="spec.bootstrap must have exactly one of initdb, restore, import, volumes and clone"
-type Bootstrap struct {
-	// Initdb creates a new, empty database.
-	// +optional
-	Initdb *BootstrapInitdb `json:"initdb,omitempty"`
-	// Restore leaves the volume to a Restore.
-	// +optional
-	Restore *BootstrapRestore `json:"restore,omitempty"`
-	// Import takes databases from a PostgreSQL server that runs elsewhere.
-	// +optional
-	Import *BootstrapImport `json:"import,omitempty"`
-	// Volumes has the cluster begin with volumes that exist already.
-	// +optional
-	Volumes *BootstrapVolumes `json:"volumes,omitempty"`
-	// Clone copies the data of another PostgresCluster, which continues running.
-	// +optional
-	Clone *BootstrapClone `json:"clone,omitempty"`
-}
-
-// BootstrapRestore says that a Restore provides the data. The Restore creates the cluster with this field set.
-type BootstrapRestore struct {
-	// Name of the Restore.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-	// Database is the name of the application's database in that data.
-	// +optional
-	// +kubebuilder:default=app
-	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	Database string `json:"database,omitempty"`
-	// Owner is the name of the application's role in that data.
-	// +optional
-	// +kubebuilder:default=app
-	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.restore.owner is a name that PostgreSQL or Howdah uses itself; name the role that owns the application's database, such as app"
-	Owner string `json:"owner,omitempty"`
-}
 
 // ArchiveSpec says where WAL and backups are stored.
 type ArchiveSpec struct {

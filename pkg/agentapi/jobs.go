@@ -22,6 +22,8 @@ type InitJob struct {
 	Import *ImportJob `json:"import,omitempty"`
 	// Clone says which cluster the data is copied from; nil: from none.
 	Clone *CloneJob `json:"clone,omitempty"`
+	// Standby says which archive the data follows until it is promoted; nil: none.
+	Standby *StandbyJob `json:"standby,omitempty"`
 }
 
 // SQLFile is a key of a ConfigMap, which is mounted at SQLDir in a folder of its number.

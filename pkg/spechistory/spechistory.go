@@ -54,7 +54,7 @@ func withoutRequests(spec *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresClust
 // keepRequests has a spec ask for what another one asks for once, or for a while.
 func keepRequests(to, of *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresClusterSpec {
 	to.Switchover, to.Reinit, to.Repair, to.Hibernate = of.Switchover, of.Reinit, of.Repair, of.Hibernate
-	to.Storage.Move = of.Storage.Move
+	to.Storage.Move, to.Standby = of.Storage.Move, of.Standby
 	from := ptr.Deref(of.Failover, v1alpha1.Failover{})
 	if to.Failover == nil && (from.PausedUntil != nil || len(from.Fenced) > 0) {
 		to.Failover = &v1alpha1.Failover{}

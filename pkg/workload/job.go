@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -67,6 +68,8 @@ type Job struct {
 	Beside *corev1.Pod
 	// Replaceable: it writes nothing that lasts, so that another may run beside its pod if the node of that is lost.
 	Replaceable bool
+	// Enduring: it lives for as long as its owner wants it to, so however many of its pods have failed is no reason to give up.
+	Enduring bool
 	// DataClaim is mounted at agentapi.VolumeDir.
 	DataClaim    string
 	DataReadOnly bool
@@ -194,6 +197,14 @@ func (j Job) deadline() *int64 {
 	return ptr.To(max(1, int64(j.Limit/time.Second)))
 }
 
+// attempts are how many pods may fail.
+func (j Job) attempts() int32 {
+	if j.Enduring {
+		return math.MaxInt32
+	}
+	return 4
+}
+
 func (j Job) job() *batchv1.Job {
 	meta := j.meta()
 	metav1.SetMetaDataAnnotation(&meta, annotationPlacement, j.placement())
@@ -202,7 +213,7 @@ func (j Job) job() *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			BackoffLimit: ptr.To[int32](4),
+			BackoffLimit: ptr.To(j.attempts()),
 			// A pod on a lost node is replaced only when it is known to be gone: two must never write at once.
 			PodReplacementPolicy:  ptr.To(batchv1.Failed),
 			ActiveDeadlineSeconds: j.deadline(),

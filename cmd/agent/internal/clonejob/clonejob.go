@@ -223,40 +223,10 @@ func tidy(pgdata string, timeline uint32, auto string) error {
 			return err
 		}
 	}
-	if err := noteArchive(filepath.Join(pgdata, "pg_wal"), timeline); err != nil {
+	if err := recovery.NoteArchive(pgdata, timeline); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(pgdata, recovery.AutoConf), []byte(auto), 0o600)
-}
-
-// noteArchive has the histories of all timelines archived, as the lineage that begins here needs them. What else is of an earlier timeline
-// was written by the source, and is none of this lineage. It is noted as archived, for PostgreSQL would archive what has no note.
-func noteArchive(walDir string, timeline uint32) error {
-	entries, err := os.ReadDir(walDir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		file, err := postgres.ParseWALName(entry.Name())
-		if err != nil {
-			continue
-		}
-		wrong, right := ".ready", ".done"
-		switch {
-		case file.Kind == postgres.WALHistory:
-			wrong, right = right, wrong
-		case file.Timeline >= timeline:
-			continue
-		}
-		note := filepath.Join(walDir, "archive_status", entry.Name())
-		if err := os.Remove(note + wrong); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if err := os.WriteFile(note+right, nil, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // check looks at what has become of the copy.

@@ -3,8 +3,6 @@ package clonejob
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,36 +45,5 @@ func TestTheWaitForASourceEndsWithThePod(t *testing.T) {
 	}
 	if _, err := w.find(ctx, source{settings.Paths{PeerTLSDir: t.TempDir()}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
-	}
-}
-
-func TestOnlyHistoriesOfTheSourceAreArchivedByTheClone(t *testing.T) {
-	dir := t.TempDir()
-	notes := filepath.Join(dir, "archive_status")
-	if err := os.Mkdir(notes, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{
-		"000000030000000000000007", "000000030000000000000008.partial", "000000030000000000000007.00000028.backup", "00000003.history", "00000004.history",
-		"000000040000000000000008", "archive_status/000000030000000000000007.ready", "archive_status/00000003.history.done", "archive_status/000000040000000000000008.ready",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := noteArchive(dir, 4); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(notes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := ""
-	for _, entry := range entries {
-		got += entry.Name() + " "
-	}
-	if want := "00000003.history.ready 000000030000000000000007.00000028.backup.done 000000030000000000000007.done 000000030000000000000008.partial.done " +
-		"00000004.history.ready 000000040000000000000008.ready "; got != want {
-		t.Errorf("notes: %s", got)
 	}
 }

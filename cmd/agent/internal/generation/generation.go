@@ -28,6 +28,8 @@ const (
 	Clone   Origin = "clone" // of another instance
 	// Cluster is a clone of another cluster, with which this one begins.
 	Cluster Origin = "cluster"
+	// Standby followed the archive of another cluster until it was promoted.
+	Standby Origin = "standby"
 )
 
 // Work that a generation's first server has to do in the background; see Generation.Maintenance.

@@ -21,13 +21,16 @@ type Reports struct {
 	Preflight func(context.Context, agentapi.ImportPreflight) error
 	// Following says how an online import follows its source, and returns what is wanted of it now.
 	Following func(context.Context, importjob.Following) (agentapi.ImportWanted, error)
-	Close     func()
+	// Standby says how a standby follows its source, and returns what is wanted of it now.
+	Standby func(context.Context, agentapi.StandbyReport) (agentapi.StandbyWanted, error)
+	Close   func()
 }
 
 // Managers of what is written beside the progress, which has a manager of its own.
 const (
 	preflightManager = "howdah-worker-preflight"
 	followingManager = "howdah-worker-following"
+	standbyManager   = "howdah-worker-standby"
 )
 
 // InCluster reports into the ConfigMap of the Job.
@@ -45,6 +48,13 @@ func InCluster(ctx context.Context, object agentapi.Object) (Reports, error) {
 		Following: func(ctx context.Context, now importjob.Following) (wanted agentapi.ImportWanted, err error) {
 			data, err := job.ExchangeKey(ctx, client, object, followingManager, agentapi.ImportOnlineKey, now)
 			if text := data[agentapi.ImportWantedKey]; err == nil && text != "" {
+				err = json.Unmarshal([]byte(text), &wanted)
+			}
+			return wanted, err
+		},
+		Standby: func(ctx context.Context, now agentapi.StandbyReport) (wanted agentapi.StandbyWanted, err error) {
+			data, err := job.ExchangeKey(ctx, client, object, standbyManager, agentapi.StandbyKey, now)
+			if text := data[agentapi.StandbyWantedKey]; err == nil && text != "" {
 				err = json.Unmarshal([]byte(text), &wanted)
 			}
 			return wanted, err

@@ -40,6 +40,8 @@ type Worker struct {
 	Secrets string
 	// Clone fills a data directory with the data of another cluster; see clonejob.
 	Clone func(context.Context, Clone) error
+	// Standby makes a data directory follow an archive until it is promoted, and says what it was made from; see standbyjob.
+	Standby func(context.Context, Standby) (from string, err error)
 	// Pause of an online import between two looks at its source, and ReleaseTime for which it tries to drop there what it has created; 0: the usual ones.
 	Pause, ReleaseTime time.Duration
 	// ExtensionsDir has the images of extensions that the cluster has.
@@ -81,6 +83,9 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 	}
 	if task.Import != nil && task.Import.Online != nil {
 		return w.createOnline(ctx, task, binDir)
+	}
+	if task.Standby != nil {
+		return w.createStandby(ctx, task, binDir)
 	}
 	pgdata, err := w.Volume.Begin(task.DataGeneration)
 	if err != nil {

@@ -16,22 +16,9 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 	return postgres.MergeParameters(
 		recovery.Parameters(control, r.configDir(), r.SocketDir, r.task.PreloadLibraries),
 		postgres.ParameterList(map[string]string{"restore_command": walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p")}),
-		memory(r.Memory),
+		recovery.Memory(r.Memory),
 		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
 	)
-}
-
-// memory gives replay a quarter of the Job's for its buffers; PostgreSQL's own 128 MB where there is no limit.
-func memory(bytes int64) []postgres.Parameter {
-	if bytes <= 0 {
-		return nil
-	}
-	for _, p := range postgres.DefaultParameters(postgres.NewestMajor, bytes, 0) {
-		if p.Name == "shared_buffers" {
-			return []postgres.Parameter{p}
-		}
-	}
-	return nil
 }
 
 // timeline is recovery_target_timeline. The backup's own one needs no history file that way.

@@ -85,42 +85,22 @@ func (r *restoring) noteExtent(ctx context.Context, archive *wal.Archive) {
 
 // tidy leaves the data as a server that was stopped leaves it, with the histories of its timelines to be archived, as
 // the lineage that begins here needs them.
-func (r *restoring) tidy(spool string) error {
-	contents := map[string]string{
-		"recovery.signal": remove, "backup_label.old": remove, "tablespace_map.old": remove, "postmaster.opts": remove,
-	}
+func (r *restoring) tidy(spool string) (err error) {
 	histories, err := filepath.Glob(filepath.Join(r.pgdata, "pg_wal", "*.history"))
 	if err != nil {
 		return err
 	}
+	notes := map[string]string{}
 	for _, history := range histories {
 		status := path.Join("pg_wal", "archive_status", filepath.Base(history))
-		contents[status+".done"], contents[status+".ready"] = remove, ""
+		notes[status+".done"], notes[status+".ready"] = recovery.Remove, ""
 	}
-	folder := r.Volume.Dir(r.task.DataGeneration)
-	content, err := readFile(folder, autoConf) // what was put aside
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := recovery.Replace(r.pgdata, notes); err != nil {
 		return err
 	}
-	if err == nil {
-		kept := recovery.WithoutSettings(string(content))
-		if r.task.Repository.Encryption == nil { // anybody with access to the bucket may have written it
-			kept, r.dropped = postgres.WithoutCode(kept)
-		}
-		contents[autoConf] = kept
-	}
-	if err := errors.Join(put(r.pgdata, contents), put(folder, map[string]string{autoConf: remove})); err != nil {
+	// Where there is no encryption, anybody with access to the bucket may have written the settings.
+	if r.dropped, err = recovery.TakeBack(r.pgdata, r.Volume.Dir(r.task.DataGeneration), r.task.Repository.Encryption != nil); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(spool), os.RemoveAll(r.configDir()))
-}
-
-// readFile reads a file of a folder, and follows no link out of that.
-func readFile(dir, name string) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.ReadFile(name)
 }

@@ -17,7 +17,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
@@ -181,37 +180,13 @@ func (r *restoring) configure(ctx context.Context, target agentapi.RestoreTarget
 	if err := recovery.WriteConfig(r.configDir(), append(parameters(r, control, target), r.extensions.Parameters()...)); err != nil {
 		return err
 	}
-	aside := filepath.Join(r.Volume.Dir(r.task.DataGeneration), autoConf)
-	if err := os.Rename(filepath.Join(r.pgdata, autoConf), aside); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := recovery.PutAside(r.pgdata, r.Volume.Dir(r.task.DataGeneration)); err != nil {
 		return err
 	}
-	return put(r.pgdata, map[string]string{
-		"recovery.signal": "", "standby.signal": remove, "postmaster.pid": remove, "postmaster.opts": remove,
-		"backup_label.old": remove, "tablespace_map.old": remove,
+	return recovery.Replace(r.pgdata, map[string]string{
+		"recovery.signal": "", "standby.signal": recovery.Remove, "postmaster.pid": recovery.Remove, "postmaster.opts": recovery.Remove,
+		"backup_label.old": recovery.Remove, "tablespace_map.old": recovery.Remove,
 	})
-}
-
-// remove as a content means that there shall be no such file.
-const remove = "\x00"
-
-// put writes files of a folder anew. What came from the bucket is not followed out of it, nor to another file in it.
-func put(dir string, contents map[string]string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for name, content := range contents {
-		if content != remove {
-			err = backup.ReplaceFile(root, name, []byte(content))
-		} else if err = root.Remove(name); errors.Is(err, os.ErrNotExist) {
-			err = nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // notes keeps what the server's log tells about recovery.

@@ -25,7 +25,7 @@ import (
 type policy func(o *observed.Cluster, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
-var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere, imagesMountable, cloneFits}
+var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere, imagesMountable, cloneFits, standbySourceThere}
 
 // admit stops before anything is touched when something stands in the way.
 func (r *Reconciler) admit(_ context.Context, o *observed.Cluster) flow.Outcome {
@@ -67,6 +67,14 @@ func cloneFits(o *observed.Cluster, _ manager.Images) (string, string) {
 		return v1alpha1.ReasonSourceMismatch, mismatch
 	}
 	return "", ""
+}
+
+// standbySourceThere: a standby doesn't begin without the repository that it is to follow. One that is lost later stops nothing.
+func standbySourceThere(o *observed.Cluster, _ manager.Images) (string, string) {
+	if o.Begun() {
+		return "", ""
+	}
+	return instances.StandbySourceMissing(o)
 }
 
 // repositoryThere: a cluster doesn't begin with a repository that does not exist. One that is lost later stops nothing.

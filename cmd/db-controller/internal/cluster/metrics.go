@@ -21,6 +21,12 @@ var (
 		"1 while status.findings of the PostgresCluster has this reason.", []string{"namespace", "cluster", "reason"}, nil)
 	replicasMetric = prometheus.NewDesc("howdah_cluster_autoscale_replicas",
 		"Replicas beside the primary, by kind: recommended for the load by spec.autoscale.replicas, or applied instead of spec.instances.", []string{"namespace", "cluster", "kind"}, nil)
+	standbyLagMetric = prometheus.NewDesc("howdah_standby_lag_bytes",
+		"WAL in the archive of its source that a standby has not replayed yet, as whole segments.", []string{"namespace", "cluster"}, nil)
+	standbyReplayedMetric = prometheus.NewDesc("howdah_standby_replayed_timestamp_seconds",
+		"When the last transaction was committed that a standby has replayed.", []string{"namespace", "cluster"}, nil)
+	standbyArchivedMetric = prometheus.NewDesc("howdah_standby_archived_timestamp_seconds",
+		"When the newest segment in the archive of its source was stored.", []string{"namespace", "cluster"}, nil)
 	updateMetric = prometheus.NewDesc("howdah_cluster_update_pending",
 		"Minor: 1 while the suite has another image for the version that runs; major: 1 while spec.version is higher than that version.",
 		[]string{"namespace", "cluster", "update"}, nil)
@@ -51,10 +57,28 @@ func measure(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
 	if applied := status.AppliedReplicas(); applied != nil {
 		send(replicasMetric, float64(applied.Instances-1), cluster.Namespace, cluster.Name, "applied")
 	}
+	measureStandby(cluster, send)
 	if status.MajorVersion == 0 {
 		return // nothing has run yet
 	}
 	send(infoMetric, 1, cluster.Namespace, cluster.Name, strconv.Itoa(int(status.MajorVersion)), status.Image)
 	send(updateMetric, statusmetrics.Bool(status.PendingUpdate != nil), cluster.Namespace, cluster.Name, "minor")
 	send(updateMetric, statusmetrics.Bool(cluster.Spec.Version > status.MajorVersion), cluster.Namespace, cluster.Name, "major")
+}
+
+// measureStandby tells of a standby until it was promoted.
+func measureStandby(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
+	standby := cluster.Status.Standby
+	if standby == nil || standby.PromotedAt != nil {
+		return
+	}
+	if standby.ArchivedLSN != "" && standby.ReplayedLSN != "" {
+		send(standbyLagMetric, float64(standby.LagBytes), cluster.Namespace, cluster.Name)
+	}
+	if at := standby.ReplayedTime; at != nil {
+		send(standbyReplayedMetric, float64(at.Unix()), cluster.Namespace, cluster.Name)
+	}
+	if at := standby.ArchivedAt; at != nil {
+		send(standbyArchivedMetric, float64(at.Unix()), cluster.Namespace, cluster.Name)
+	}
 }

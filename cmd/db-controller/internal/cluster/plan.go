@@ -99,10 +99,13 @@ func (p parts) run() steps {
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.rollouts.Admit,          // recorded before anything is taken down
 		p.images.Change,
-		p.instances.TellImport, // before its Job is waited for
+		p.instances.TellImport,    // before its Job is waited for
+		instances.DecidePromotion, // recorded before its Job is told
+		p.instances.TellStandby,
 		p.instances.Initialize,
 		instances.RecordImport, // recorded before PostgreSQL serves it
 		instances.RecordClone,
+		instances.RecordPromotion,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
 		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.instances.AdjustRequests, p.moves.Continue, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll,

@@ -176,7 +176,7 @@ func ofBackup(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.GetNamespace(), by.Name)
 }
 
-// ofRepository wakes the clusters that archive there.
+// ofRepository wakes the clusters that archive there, or follow what is archived there.
 func (r *Reconciler) ofRepository(ctx context.Context, object client.Object) []reconcile.Request {
 	clusters := &v1alpha1.PostgresClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(object.GetNamespace())); err != nil {
@@ -185,7 +185,9 @@ func (r *Reconciler) ofRepository(ctx context.Context, object client.Object) []r
 	}
 	var requests []reconcile.Request
 	for i := range clusters.Items {
-		if a := clusters.Items[i].Spec.Archive; a != nil && a.Repository.Name == object.GetName() {
+		spec := &clusters.Items[i].Spec
+		archives := spec.Archive != nil && spec.Archive.Repository.Name == object.GetName()
+		if archives || spec.Standby != nil && spec.Standby.Source.Repository.Name == object.GetName() {
 			requests = append(requests, request(object.GetNamespace(), clusters.Items[i].Name)...)
 		}
 	}

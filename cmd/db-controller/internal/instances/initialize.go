@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/repostore/location"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -40,6 +41,8 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 			return flow.Retry(err)
 		}
 		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, as spec has changed.")
+	case !state.Exists && lacksSource(o):
+		return standingBy(o)
 	case !state.Exists:
 		if err := s.initJob(o).Ensure(ctx, s.Client); err != nil {
 			return workload.NotEnsured(err)
@@ -74,6 +77,9 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 	if observed.Clones(o) {
 		return o.InitJob.Await(v1alpha1.ReasonCopyingCluster, cloning(o))
 	}
+	if observed.StandsBy(o) {
+		return standingBy(o)
+	}
 	return o.InitJob.Await(v1alpha1.ReasonInitializing, cmp.Or(o.InitJob.Trouble(), "The init Job creates the database."))
 }
 
@@ -83,7 +89,11 @@ func (s *Steps) initJobOutdated(o *observed.Cluster) bool {
 	if !ok || !o.InitJob.Exists || o.InitJob.Complete {
 		return false
 	}
-	return !s.initJob(o).Fits(job)
+	if lacksSource(o) {
+		return false // it isn't known what it would be told
+	}
+	wanted := s.initJob(o)
+	return !wanted.Fits(job) || toldOtherwise(o, job, wanted)
 }
 
 func (s *Steps) initJob(o *observed.Cluster) workload.Job {
@@ -112,6 +122,11 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 	if observed.Clones(o) {
 		task.Clone = cloneTask(o)
 		job.Spec, job.Progress, job.Secrets = task, &task.Clone.Object, cloneSecrets(task.Clone)
+	}
+	if observed.StandsBy(o) {
+		task.Standby = standbyTask(o)
+		job.Spec, job.Progress, job.Enduring = task, &task.Standby.Object, true
+		job.S3Secret, job.KeysSecret = location.SecretName(o.StandbyRepository), location.KeysSecretName(o.StandbyRepository)
 	}
 	return job
 }

@@ -137,6 +137,10 @@ type Cluster struct {
 	Restore *v1alpha1.Restore
 	// CloneSource is the PostgresCluster that spec.bootstrap.clone names, until its data was copied; nil: there is none.
 	CloneSource *v1alpha1.PostgresCluster
+	// StandbyRepository is the BackupRepository that a standby follows, until it is promoted; nil: there is none of that name. StandbyMissing is a
+	// Secret of it that isn't there, and that the pod would have to mount.
+	StandbyRepository *v1alpha1.BackupRepository
+	StandbyMissing    string
 	// FinalBackup that responds to status.backupRequest; nil: it is not there.
 	FinalBackup *v1alpha1.Backup
 

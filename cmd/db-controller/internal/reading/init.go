@@ -91,7 +91,7 @@ func (r *Reader) readImport(ctx context.Context, o *observed.Cluster) (err error
 }
 
 func readImportReport(ctx context.Context, o *observed.Cluster, reader client.Reader) error {
-	if !o.Imports() && !observed.Clones(o) {
+	if !o.Imports() && !observed.Clones(o) && o.Cluster.Spec.Standby == nil {
 		return nil
 	}
 	report := &corev1.ConfigMap{}

@@ -69,7 +69,7 @@ func (r *Reader) Observe(ctx context.Context, cluster *v1alpha1.PostgresCluster,
 	}
 	for _, read := range []func(context.Context, *observed.Cluster) error{
 		r.readRepository, r.readOrphan, r.readObjects, r.readUnwanted, r.readCredentials, r.readPoolers, r.readFailoverDrill, r.readSecrets, r.readPasswords, r.readQueries, r.readPodMonitor,
-		r.readInit, r.readImport, r.readCloneSource, r.readVolumes, r.readImageTrial, r.readPeers, r.readBudget, r.readInitEnd, missing{r.Live, r.Refusals}.read, r.readAgents, r.readServerTLS, r.readLease, r.readClasses,
+		r.readInit, r.readImport, r.readCloneSource, standbySource{r.Client, r.Live}.read, r.readVolumes, r.readImageTrial, r.readPeers, r.readBudget, r.readInitEnd, missing{r.Live, r.Refusals}.read, r.readAgents, r.readServerTLS, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, o); err != nil {
 			return o, err

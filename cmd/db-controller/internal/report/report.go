@@ -60,6 +60,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportUpdates(o, conditions)
 	reportMonitoring(o, conditions)
 	reportMaintenance(o, conditions)
+	reportStandby(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}

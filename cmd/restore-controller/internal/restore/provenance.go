@@ -81,7 +81,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 		Version: spec.Version, Instances: spec.Instances, Synchronous: spec.Synchronous, MaxLagOnFailover: spec.MaxLagOnFailover,
 		StopTimeoutSeconds: spec.StopTimeoutSeconds,
 		MaintenanceWindow:  spec.MaintenanceWindow, Updates: spec.Updates, Storage: spec.Storage, Resources: spec.Resources, Autoscale: spec.Autoscale, DeepChecks: spec.DeepChecks, Tuning: spec.Tuning, Databases: spec.Databases,
-		Bootstrap: spec.Bootstrap, SuperuserAccess: spec.SuperuserAccess, Archive: spec.Archive, DeletionPolicy: spec.DeletionPolicy,
+		Bootstrap: spec.Bootstrap, Standby: spec.Standby, SuperuserAccess: spec.SuperuserAccess, Archive: spec.Archive, DeletionPolicy: spec.DeletionPolicy,
 		Scheduling: v1alpha1.Scheduling{Spread: spec.Scheduling.Spread},
 	}
 	admitted.PostgreSQL.HBA, admitted.PostgreSQL.Ident = spec.PostgreSQL.HBA, spec.PostgreSQL.Ident

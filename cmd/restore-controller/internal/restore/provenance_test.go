@@ -117,7 +117,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Reinit", "Repair", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates", "DelayedReplicas", "Monitoring", "Autoscale", "InheritedMetadata", "DeepChecks", "Tuning",
+		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates", "DelayedReplicas", "Monitoring", "Autoscale", "InheritedMetadata", "DeepChecks", "Tuning", "Standby",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

@@ -58,7 +58,8 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 	}
 	spec.DelayedReplicas = nil // they are named after the other cluster
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
-	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
+	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec, restore.Name)}
+	spec.Standby = nil // the copy follows nobody
 	archive(spec, repository)
 	staff(spec, wanted.Instances)
 	// A copy takes no name or address away from the cluster that it is a copy of.
@@ -151,9 +152,11 @@ func recordedSpec(object json.RawMessage) (*v1alpha1.PostgresClusterSpec, error)
 }
 
 // bootstrap keeps the names of the application's database and role.
-func bootstrap(previous *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRestore {
-	now := &v1alpha1.BootstrapRestore{Name: name}
+func bootstrap(spec *v1alpha1.PostgresClusterSpec, name string) *v1alpha1.BootstrapRestore {
+	now, previous := &v1alpha1.BootstrapRestore{Name: name}, spec.Bootstrap
 	switch {
+	case spec.Standby != nil:
+		now.Database, now.Owner = spec.Standby.Database, spec.Standby.Owner
 	case previous == nil:
 	case previous.Initdb != nil:
 		now.Database, now.Owner = previous.Initdb.Database, previous.Initdb.Owner

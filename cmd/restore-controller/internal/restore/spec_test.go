@@ -266,3 +266,23 @@ func TestATemporaryClusterMakesNoSecretsOfDeclaredRoles(t *testing.T) {
 		}
 	}
 }
+
+func TestACopyOfAClusterThatWasAStandbyFollowsNobody(t *testing.T) {
+	recorded := &v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}, Standby: &v1alpha1.Standby{
+		Source: v1alpha1.StandbySource{Repository: v1alpha1.StandbyRepository{Name: "there"}}, Database: "orders", Owner: "clerk", Promote: v1alpha1.PromoteImmediately,
+	}}
+	object, err := json.Marshal(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "back"}, Spec: v1alpha1.RestoreSpec{Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "copy"}}}}
+	for _, trusted := range []bool{true, false} {
+		spec, _, err := newSpec(&backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: object}}, restore, "", provenance{trusted: trusted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from := spec.Bootstrap.Restore; spec.Standby != nil || from.Database != "orders" || from.Owner != "clerk" {
+			t.Errorf("trusted %t: %+v, %+v", trusted, spec.Standby, from)
+		}
+	}
+}

@@ -42,6 +42,8 @@ const defaultName = "app"
 func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
 	bootstrap := cluster.Spec.Bootstrap
 	switch {
+	case cluster.Spec.Standby != nil:
+		database, owner = cluster.Spec.Standby.Database, cluster.Spec.Standby.Owner
 	case bootstrap == nil:
 	case bootstrap.Initdb != nil:
 		database, owner = bootstrap.Initdb.Database, bootstrap.Initdb.Owner

@@ -1,0 +1,154 @@
+//go:build integration
+
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// standbyShop is a standby of what is in the repository minio.
+func (l *lab) standbyShop(change func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresCluster {
+	l.Helper()
+	return l.shop(func(c *v1alpha1.PostgresCluster) {
+		c.Spec.Standby = &v1alpha1.Standby{Source: v1alpha1.StandbySource{Repository: v1alpha1.StandbyRepository{Name: "minio"}}, Database: "orders", Owner: "clerk"}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+func (l *lab) source() {
+	l.Helper()
+	readOnly := repository(l.ns)
+	readOnly.Spec.ReadOnly = true
+	l.create(readOnly)
+	l.create(credentials(l.ns))
+}
+
+const followsNow = `{"stage":"Following","lineage":"7-g0","backup":"first","replayed":"0/5000000","archived":"0/6000000","archivedAt":"2026-03-01T12:01:00Z","lagBytes":1048576}`
+
+func TestAStandbyFollowsUntilItIsPromotedAndServesOnlyThen(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 3
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	stop := l.mortals(1)
+	l.source()
+	shop := l.standbyShop(nil)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRestoringBackup)
+	job, report, role := &batchv1.Job{}, &corev1.ConfigMap{}, &rbacv1.Role{}
+	wanted := func() (w agentapi.StandbyWanted) {
+		if l.there(report, "shop-init") {
+			_ = json.Unmarshal([]byte(report.Data[agentapi.StandbyWantedKey]), &w)
+		}
+		return w
+	}
+	l.eventually("the Job learns whose standby it is", func() bool {
+		return l.there(job, "shop-init") && l.there(role, "shop-init") && wanted() == agentapi.StandbyWanted{Cluster: string(shop.UID)}
+	})
+	task := agentapi.InitJob{}
+	if err := json.Unmarshal(workload.InlineSpec(job), &task); err != nil || task.Standby == nil || !task.Standby.Repository.ReadOnly || task.Standby.Cluster != string(shop.UID) {
+		t.Fatalf("%v: %+v", err, task.Standby)
+	}
+	l.change(report, func() { report.Data[agentapi.StandbyKey] = followsNow })
+	message := l.awaitCondition(shop, v1alpha1.ConditionFollowsSource, metav1.ConditionTrue, v1alpha1.ReasonFollowingArchive)
+	if !strings.Contains(message, "0/5000000") {
+		t.Errorf("message: %s", message)
+	}
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFollowingArchive)
+	if l.get(shop); shop.Status.Standby.LagBytes != 1<<20 || shop.Status.Standby.Lineage != "7-g0" || shop.Status.Standby.Promotion != nil {
+		t.Errorf("status: %+v", shop.Status.Standby)
+	}
+
+	l.change(shop, func() { shop.Spec.Standby.Promote = v1alpha1.PromoteAtEndOfArchive })
+	l.eventually("the Job learns of the promotion", func() bool { return wanted().Promote == agentapi.PromoteAtEndOfArchive })
+	if l.get(shop); shop.Status.Standby.Promotion == nil || shop.Status.Standby.Promotion.Generation != shop.Generation {
+		t.Errorf("the Job was told before it was recorded: %+v", shop.Status.Standby)
+	}
+	l.change(report, func() {
+		report.Data[agentapi.StandbyKey] = `{"stage":"Promoting","lineage":"7-g0","problems":[{"reason":"NotFollowing","message":"The archive is away."}]}`
+	})
+	l.eventually("Ready says what it waits for", func() bool {
+		return strings.Contains(l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPromoting), "The archive is away.")
+	})
+	if err := l.Delete(t.Context(), report); err != nil { // a person cleans up
+		t.Fatal(err)
+	}
+	l.eventually("the Job can hear of it all the same", func() bool { return wanted().Promote == agentapi.PromoteAtEndOfArchive })
+	if again := (&batchv1.Job{}); !l.there(again, "shop-init") || again.UID != job.UID {
+		t.Error("the Job was created again")
+	}
+	if l.there(&appsv1.StatefulSet{}, "shop") {
+		t.Error("started before the promotion has ended")
+	}
+	l.endInit()
+	l.eventually("PostgreSQL is started", func() bool { return l.there(&appsv1.StatefulSet{}, "shop") })
+	if l.get(shop); shop.Status.Standby.PromotedAt == nil {
+		t.Error("started before the promotion was recorded")
+	}
+	l.awaitRunning(shop)
+	l.eventually("the condition is about nothing any more", func() bool {
+		l.get(shop)
+		for _, c := range shop.Status.Conditions {
+			if c.Type == v1alpha1.ConditionFollowsSource {
+				return false
+			}
+		}
+		return true
+	})
+	secret := &corev1.Secret{}
+	if !l.there(secret, "shop-app") || string(secret.Data["username"]) != "clerk" || string(secret.Data["dbname"]) != "orders" {
+		t.Errorf("the application's login: %s of %s", secret.Data["username"], secret.Data["dbname"])
+	}
+	l.change(shop, func() { shop.Spec.Standby = nil }) // it may go now
+	l.settle()
+	l.awaitRunning(shop)
+	stop()
+}
+
+func TestAStandbyWaitsForTheRepositoryOfItsSource(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	shop := l.standbyShop(nil)
+	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRepositoryNotFound)
+	if !strings.Contains(message, "spec.standby.source.repository") {
+		t.Errorf("message: %s", message)
+	}
+	l.source()
+	l.eventually("the Job is created", func() bool { return l.there(&batchv1.Job{}, "shop-init") })
+}
+
+func TestTheJobOfAStandbyIsCreatedAgainWhereItsRepositoryIsAnotherOne(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	l.source()
+	l.standbyShop(nil)
+	job, repo := &batchv1.Job{}, repository(l.ns)
+	l.eventually("the Job is created", func() bool { return l.there(job, "shop-init") })
+	l.change(repo, func() { repo.Spec.S3.Endpoint = "https://elsewhere.example.com:9000" })
+	l.eventually("another one is", func() bool {
+		again := &batchv1.Job{}
+		return l.there(again, "shop-init") && again.UID != job.UID && strings.Contains(string(workload.InlineSpec(again)), "elsewhere")
+	})
+}
+
+func TestAStandbyIsDeletedWithoutABackup(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	l.source()
+	shop := l.standbyShop(nil)
+	l.eventually("the Job is created", func() bool { return l.there(&batchv1.Job{}, "shop-init") })
+	l.beginDeletion(shop)
+	l.awaitGone(shop)
+}
