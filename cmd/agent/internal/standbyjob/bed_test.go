@@ -289,7 +289,7 @@ func (s *standby) start() {
 	s.b.t.Cleanup(func() {
 		cancel()
 		<-s.done
-		if s.b.t.Failed() {
+		if s.b.t.Failed() || os.Getenv("HOWDAH_TEST_LOG") != "" {
 			s.b.t.Logf("%s", s.log)
 		}
 	})

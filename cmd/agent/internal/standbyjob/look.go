@@ -119,11 +119,19 @@ const (
 	movedEvery = 10 * time.Minute
 )
 
+// from is where on the archive is looked at: with the segment that was replayed last, also if that is replayed to its end.
+func (l *look) from() postgres.LSN {
+	if l.seen.replayed.IsZero() {
+		return 0
+	}
+	return l.seen.replayed.Add(-1)
+}
+
 // archive looks how far the archive goes.
 func (l *look) archive(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, tipTime)
 	defer cancel()
-	found, err := readTip(limited, l.store, l.record.Lineage, l.seen.replayed)
+	found, err := readTip(limited, l.store, l.record.Lineage, l.from())
 	if err != nil {
 		if ctx.Err() == nil {
 			l.seen.tipError = explain(err)
@@ -155,10 +163,11 @@ func (l *look) fill(report *agentapi.StandbyReport) {
 	if s.served.Timeline != 0 {
 		report.Timeline = int64(s.served.Timeline)
 	}
+	report.LagBytes = 0
 	if s.tip.newest == 0 {
 		return
 	}
-	report.Archived, report.LagBytes = s.tip.end().String(), 0
+	report.Archived = s.tip.end().String()
 	if !s.replayed.IsZero() {
 		report.LagBytes = max(0, s.tip.end().Sub(s.replayed))
 	}

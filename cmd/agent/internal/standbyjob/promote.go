@@ -48,7 +48,7 @@ func (w *Worker) mayPromote(ctx context.Context, look *look) (bool, []agentapi.S
 func (l *look) aim(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, tipTime)
 	defer cancel()
-	found, err := readTip(limited, l.store, l.record.Lineage, l.seen.replayed)
+	found, err := readTip(limited, l.store, l.record.Lineage, l.from())
 	if err == nil && l.seen.tipKnown && found.lacks(l.seen.tip, l.seen.replayed) {
 		err = fmt.Errorf("the archive went to LSN %s before, and lacks WAL up to there now", l.seen.tip.end())
 	}

@@ -185,7 +185,12 @@ func (s *source) fetch(ctx context.Context, serves serving, changed <-chan struc
 func (s *source) abandoned(segment postgres.Segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left, is := s.newest.Left(segment.Timeline)
+	return leftIn(s.newest, segment)
+}
+
+// leftIn says whether a history leaves the timeline of a segment before its end.
+func leftIn(history postgres.TimelineHistory, segment postgres.Segment) bool {
+	left, is := history.Left(segment.Timeline)
 	return is && left != 0 && segment.End() > left
 }
 
@@ -194,8 +199,7 @@ func (s *source) ahead(next postgres.Segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, known := s.end[next.Timeline]
-	left, is := s.newest.Left(next.Timeline)
-	return known && next.Number <= last.Number && !(is && left != 0 && next.End() > left)
+	return known && next.Number <= last.Number && !leftIn(s.newest, next)
 }
 
 // skipped says whether a promotion of the source has passed over the number of a timeline, which has no history then. PostgreSQL looks for

@@ -45,3 +45,34 @@ howdah_cluster_update_pending{cluster="shop",namespace="demo",update="minor"} 0
 		t.Error(err)
 	}
 }
+
+func TestAStandbyIsMeasuredUntilItIsPromoted(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	at := metav1.Unix(1772366400, 0)
+	follows := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop"}}
+	follows.Status.Standby = &v1alpha1.StandbyStatus{ReplayedLSN: "0/5000000", ArchivedLSN: "0/6000000", LagBytes: 1 << 24, ReplayedTime: &at, ArchivedAt: &at}
+	promoted := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "promoted"}}
+	promoted.Status.Standby = follows.Status.Standby.DeepCopy()
+	promoted.Status.Standby.PromotedAt = &at
+	begins := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "begins"}}
+	begins.Status.Standby = &v1alpha1.StandbyStatus{ArchivedLSN: "0/6000000"}
+	metrics := Metrics(fake.NewClientBuilder().WithScheme(scheme).WithObjects(follows, promoted, begins).Build())
+	want := `
+# HELP howdah_standby_archived_timestamp_seconds When the newest segment in the archive of its source was stored.
+# TYPE howdah_standby_archived_timestamp_seconds gauge
+howdah_standby_archived_timestamp_seconds{cluster="shop",namespace="demo"} 1.7723664e+09
+# HELP howdah_standby_lag_bytes WAL in the archive of its source that a standby has not replayed yet, as whole segments.
+# TYPE howdah_standby_lag_bytes gauge
+howdah_standby_lag_bytes{cluster="shop",namespace="demo"} 1.6777216e+07
+# HELP howdah_standby_replayed_timestamp_seconds When the last transaction was committed that a standby has replayed.
+# TYPE howdah_standby_replayed_timestamp_seconds gauge
+howdah_standby_replayed_timestamp_seconds{cluster="shop",namespace="demo"} 1.7723664e+09
+`
+	names := []string{"howdah_standby_archived_timestamp_seconds", "howdah_standby_lag_bytes", "howdah_standby_replayed_timestamp_seconds"}
+	if err := testutil.CollectAndCompare(metrics, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}

@@ -160,9 +160,9 @@ func standingBy(o *observed.Cluster) flow.Outcome {
 }
 
 // RecordPromotion writes down that the promotion is complete, before PostgreSQL is started on the data for anybody. That the data is whole is what
-// counts, and not what status says: that may be of an earlier time.
+// counts, and not what status says: that may be of an earlier time. A database that was taken over may have run before.
 func RecordPromotion(_ context.Context, o *observed.Cluster) flow.Outcome {
-	if !observed.StandsBy(o) || !o.Initialized() || standbyStatus(o).PromotedAt != nil {
+	if o.Cluster.Spec.Standby == nil || !o.Initialized() || standbyStatus(o).PromotedAt != nil {
 		return flow.Next
 	}
 	report.Standby(o)

@@ -97,6 +97,10 @@ func TestTheEndOfTheJobCountsAsThePromotionWhateverTheStatusSays(t *testing.T) {
 			}
 		})
 	}
+	old := observedtest.Running(func(o *observed.Cluster) { o.Cluster.Spec.Standby = &v1alpha1.Standby{} })
+	if outcome := RecordPromotion(t.Context(), old); outcome.Kind != flow.KindSave || old.Cluster.Status.Standby.PromotedAt == nil {
+		t.Errorf("of a database that was taken over: %+v", outcome)
+	}
 	for name, o := range map[string]*observed.Cluster{
 		"it runs":        standby(func(o *observed.Cluster) { o.InitJob = workload.State{Exists: true, LivePods: 1} }),
 		"it is another":  observedtest.Running(nil),
