@@ -116,7 +116,7 @@ func TestClientsThatTakeAllFileDescriptorsDontKeepOthersFromWaitingInAHandover(t
 	if paused, late := a.desk.Pause(t.Context()); paused != 1 || late != 0 {
 		t.Errorf("%d poolers have paused, %d have not", paused, late)
 	}
-	a.desk.Serve(true)
+	a.desk.TakeBack()
 	if err := b.pooler.bouncer.answers(t.Context()); err != nil { // it would be ended after a while
 		t.Errorf("PgBouncer is taken for one that hangs: %v", err)
 	}

@@ -483,7 +483,7 @@ func TestHandoversWhileConnectionsAreOpenedFailNobody(t *testing.T) {
 			t.Fatalf("%d poolers have paused, %d have not", paused, late)
 		}
 		count := load.done.Load()
-		a.desk.Serve(true)
+		a.desk.TakeBack()
 		b.until("the first client continues", func() bool { return load.done.Load() > count })
 	}
 	load.end()
@@ -857,7 +857,7 @@ func TestAHandoverThatIsTakenBackEndsNoTransaction(t *testing.T) {
 	if against := a.desk.Against(); len(against) != 1 || against[0] != "pool-1" {
 		t.Errorf("against the handover are %v", against)
 	}
-	a.desk.Serve(true)
+	a.desk.TakeBack()
 	b.asked(idle)
 	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Error(err)

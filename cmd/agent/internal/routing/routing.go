@@ -75,18 +75,18 @@ func New(facts func() Facts) *Desk {
 	return &Desk{Acknowledge: time.Second, facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}, leaving: map[string]bool{}}
 }
 
-// Serve says whether clients may come here. It ends a handover. Who streamed from here before is forgotten.
+// Serve says whether clients may come here. Another word than the last one ends a handover, and who streamed from here before is forgotten. The same word
+// ends none: what a new primary starts says it, too, some seconds later, and a handover may have been announced in between.
 func (d *Desk) Serve(serving bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.serving != serving {
-		d.replicas, d.seen = nil, time.Time{}
-		clear(d.leaving)
+	if d.serving == serving {
+		return
 	}
-	if d.serving != serving || serving && d.handover != "" {
-		d.serving, d.handover = serving, ""
-		d.change()
-	}
+	d.replicas, d.seen = nil, time.Time{}
+	clear(d.leaving)
+	d.serving, d.handover = serving, ""
+	d.change()
 }
 
 // Replicas are those that stream from here now, by name. Who comes and goes is told at once, and who lags with the next answer.
@@ -212,6 +212,16 @@ func (d *Desk) answer(request agentapi.PoolerRequest) (agentapi.PoolerAnswer, <-
 	}
 	answer.Version += fmt.Sprint(answer.Replicas)
 	return answer, d.changed
+}
+
+// TakeBack ends a handover: the server stays.
+func (d *Desk) TakeBack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.handover != "" {
+		d.handover = ""
+		d.change()
+	}
 }
 
 // Pause tells all poolers that the server is about to end, and waits until those that answer have paused, for as long as the patience

@@ -154,7 +154,7 @@ func TestAPoolerThatAsksForItIsAgainstAHandoverUntilItHasPaused(t *testing.T) {
 		if got := d.Against(); len(got) != 1 || got[0] != "late" {
 			t.Errorf("against it are %v", got)
 		}
-		d.Serve(true)
+		d.TakeBack()
 		if got := d.Against(); len(got) != 0 {
 			t.Errorf("once it is over, against it are %v", got)
 		}
@@ -190,11 +190,26 @@ func TestAnInstanceThatMayNotBeThePrimaryAnyMoreServesNobody(t *testing.T) {
 	}
 }
 
-func TestAHandoverIsOverOnceThePrimaryServesAgain(t *testing.T) {
+func TestAHandoverIsOverOnceThePrimaryServesAgainOrTakesItBack(t *testing.T) {
+	for how, end := range map[string]func(*Desk){
+		"serves again":  func(d *Desk) { d.Serve(false); d.Serve(true) },
+		"takes it back": func(d *Desk) { d.TakeBack() },
+	} {
+		d := bed()
+		d.Pause(t.Context())
+		end(d)
+		if answer := d.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Handover != "" || !answer.Serving {
+			t.Errorf("a primary that %s: %+v", how, answer)
+		}
+	}
+}
+
+// A primary that has just begun says more than once that clients may come. A handover may have been announced in between.
+func TestAHandoverIsNotOverBecauseClientsMayComeAsBefore(t *testing.T) {
 	d := bed()
 	d.Pause(t.Context())
 	d.Serve(true)
-	if answer := d.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Handover != "" || !answer.Serving {
+	if answer := d.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Handover == "" || !answer.Serving {
 		t.Errorf("%+v", answer)
 	}
 }

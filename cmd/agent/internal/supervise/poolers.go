@@ -91,7 +91,7 @@ func takenBack(ctx context.Context, s *server) bool {
 		return false
 	}
 	s.Log.Warn("the handover is taken back", "reason", reason)
-	s.poolers.Serve(true)
+	s.poolers.TakeBack()
 	return true
 }
 
