@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,18 +19,20 @@ import (
 )
 
 // drain takes the primary's node out of service, as for its maintenance.
-func drain(r *round, options ...string) {
+func drain(r *round) {
 	node := r.primary.Spec.NodeName
-	kubectl := func(args ...string) {
-		if out, err := exec.Command(place.Kubectl(r.T), args...).CombinedOutput(); err != nil {
-			r.Errorf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-		}
-	}
-	heal := r.healing(func() { kubectl("uncordon", node) })
+	heal := r.healing(func() { r.kubectl("uncordon", node) })
 	r.strike()
-	kubectl(append([]string{"drain", node, "--pod-selector=" + v1alpha1.LabelCluster + "=" + name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m"}, options...)...)
+	r.kubectl("drain", node, "--pod-selector="+v1alpha1.LabelCluster+"="+name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
 	r.awaitFailover()
 	heal()
+}
+
+func (r *round) kubectl(args ...string) {
+	r.Helper()
+	if out, err := exec.Command(place.Kubectl(r.T), args...).CombinedOutput(); err != nil {
+		r.Errorf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
 }
 
 // longDrain is a spec.drainTimeout that no round lasts for: a pod that is evicted keeps its clients to the end of it.
@@ -119,7 +123,8 @@ func (r *round) poolers(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() }), err
 }
 
-// drainBoth drains the node that has the primary and a pod of the Pooler. That pod has clients to the end of the round, so nobody waits for it.
+// drainBoth drains the node that has the primary and a pod of the Pooler. That pod has clients to the end of the round. kubectl drain would wait for it,
+// so this does what it does before it waits.
 func drainBoth(r *round) {
 	node := r.primary.Spec.NodeName
 	pods, err := r.poolers(r.Context())
@@ -129,9 +134,31 @@ func drainBoth(r *round) {
 		r.Fatalf("no pod of the Pooler is on %s", node)
 	}
 	evicted := &pods[i]
-	drain(r, "--skip-wait-for-delete-timeout=1")
+	heal := r.healing(func() { r.kubectl("uncordon", node) })
+	r.strike()
+	r.kubectl("cordon", node)
+	r.evict(evicted)
+	r.evict(r.primary)
+	r.awaitFailover()
+	heal()
 	now := &corev1.Pod{}
 	if err := r.Get(r.Context(), client.ObjectKeyFromObject(evicted), now); err != nil || now.UID != evicted.UID || now.DeletionTimestamp.IsZero() {
 		r.Errorf("%s was to be evicted, and to serve its clients for %s: %v", evicted.Name, longDrain, err)
 	}
+}
+
+// evict asks for a pod's eviction until no PodDisruptionBudget refuses it.
+func (r *round) evict(pod *corev1.Pod) {
+	r.Helper()
+	r.until(pod.Name+" evicted", recoveryTime, func(ctx context.Context) error {
+		eviction := &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+		}
+		err := r.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it has gone, or is another one by now
+			return nil
+		}
+		return err
+	})
 }
