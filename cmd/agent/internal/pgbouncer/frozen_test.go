@@ -25,7 +25,7 @@ func TestAProcessThatWasFrozenIsToldForHowLongOnce(t *testing.T) {
 	slept(2*time.Hour, time.Hour-2*wakeTime) // it is asked before it has
 }
 
-// Otherwise clients would be sent to the server of before the moment in which a pooler thaws, and learn from PgBouncer that it isn't there.
+// Otherwise a pooler that thaws would send clients to its last server at once, and PgBouncer would tell them that it isn't there.
 func TestAPauseThatAPoolerSleptThroughContinues(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := &mind{}

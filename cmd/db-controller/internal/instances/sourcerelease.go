@@ -29,18 +29,23 @@ func (s *Steps) TellImport(ctx context.Context, o *observed.Cluster) flow.Outcom
 	if online.MaxRetainedWAL != nil {
 		wanted.MaxRetainedBytes = online.MaxRetainedWAL.Value()
 	}
+	return s.tell(ctx, o, agentapi.ImportWantedKey, wanted)
+}
+
+// tell writes what is wanted of a Job that lives long where it reports to.
+func (s *Steps) tell(ctx context.Context, o *observed.Cluster, key string, wanted any) flow.Outcome {
 	content, err := json.Marshal(wanted)
 	if err != nil {
 		return flow.Retry(err)
 	}
-	if o.ImportReport.Data[agentapi.ImportWantedKey] == string(content) {
+	if o.ImportReport.Data[key] == string(content) {
 		return flow.Next
 	}
 	told := o.ImportReport.DeepCopy()
 	if told.Data == nil {
 		told.Data = map[string]string{}
 	}
-	told.Data[agentapi.ImportWantedKey] = string(content)
+	told.Data[key] = string(content)
 	err = s.Client.Patch(ctx, told, client.MergeFrom(o.ImportReport), client.FieldOwner(apply.FieldManager))
 	if apierrors.IsNotFound(err) {
 		return flow.Next // it is created again with the Job

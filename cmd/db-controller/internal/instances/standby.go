@@ -8,12 +8,9 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
@@ -84,27 +81,7 @@ func (s *Steps) TellStandby(ctx context.Context, o *observed.Cluster) flow.Outco
 	if status := o.Cluster.Status.Standby; status != nil && status.Promotion != nil {
 		wanted.Promote = agentapi.StandbyPromotion(status.Promotion.Mode)
 	}
-	content, err := json.Marshal(wanted)
-	if err != nil {
-		return flow.Retry(err)
-	}
-	if o.ImportReport.Data[agentapi.StandbyWantedKey] == string(content) {
-		return flow.Next
-	}
-	told := o.ImportReport.DeepCopy()
-	if told.Data == nil {
-		told.Data = map[string]string{}
-	}
-	told.Data[agentapi.StandbyWantedKey] = string(content)
-	err = s.Client.Patch(ctx, told, client.MergeFrom(o.ImportReport), client.FieldOwner(apply.FieldManager))
-	if apierrors.IsNotFound(err) {
-		return flow.Next // it is created again with the Job
-	}
-	if err != nil {
-		return flow.Retry(err)
-	}
-	o.ImportReport = told
-	return flow.Next
+	return s.tell(ctx, o, agentapi.StandbyWantedKey, wanted)
 }
 
 // restoreReport creates what a Job reports to again, if somebody has deleted that: a promotion would never reach it.

@@ -86,7 +86,7 @@ func (o *observed) confirmBy() time.Time {
 }
 
 // decide records the decision of a person, or that the time for one is over. A decision can't be changed, and nothing leads back after Confirm, so that one
-// is not made by itself while a person may need the previous data.
+// is not made automatically while a person may need the previous data.
 func decide(_ context.Context, o *observed) flow.Outcome {
 	status, by := &o.upgrade.Status, o.confirmBy()
 	if status.Decided != nil {
