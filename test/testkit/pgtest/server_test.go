@@ -4,6 +4,10 @@ package pgtest
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -38,4 +42,35 @@ func TestEachServerHasASystemIdentifierOfItsOwn(t *testing.T) {
 			t.Errorf("three servers have %v", seen)
 		}
 	})
+}
+
+// The same server may lie in an image, whose user postgres has another number. Its tests share this machine's folder of temporary files.
+func TestATemplateIsUsedForItsOwnerOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to somebody else")
+	}
+	t.Setenv("TMPDIR", Dir(t))
+	pg := choose(t, 0)
+	initdb := filepath.Join(pg.BinDir, "initdb")
+	const one, another = 54321, 54322
+	for _, owner := range []int{one, another, one} {
+		dataDir := filepath.Join(Dir(t), "pgdata")
+		err := initialize(dataDir, initdb, []string{"--no-sync"}, owner, func() error {
+			made := filepath.Join(Dir(t), "pgdata")
+			pg.Run(t, "initdb", "--no-sync", "--pgdata", made)
+			return exec.Command("sh", "-c", `mv "$0" "$1" && chown -R "$2" "$1"`, made, dataDir, strconv.Itoa(owner)).Run()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"", "PG_VERSION", "base/1/PG_VERSION"} {
+			info, err := os.Stat(filepath.Join(dataDir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := int(info.Sys().(*syscall.Stat_t).Uid); got != owner {
+				t.Errorf("the owner of %s is %d instead of %d", filepath.Join("pgdata", file), got, owner)
+			}
+		}
+	}
 }

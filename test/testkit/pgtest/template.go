@@ -31,7 +31,7 @@ func Exec(ctx context.Context, name string, args ...string) ([]byte, error) {
 	if !joined {
 		target, others = args[at+1], slices.Delete(others, at, at+1)
 	}
-	return nil, initialize(target, name, others, func() error {
+	return nil, initialize(target, name, others, os.Geteuid(), func() error {
 		_, err := postgres.Exec(ctx, name, args...)
 		return err
 	})
@@ -40,7 +40,11 @@ func Exec(ctx context.Context, name string, args ...string) ([]byte, error) {
 // initdb gives the server a data directory as initdb makes it.
 func (s *Server) initdb(args []string) {
 	s.t.Helper()
-	err := initialize(s.DataDir, filepath.Join(s.BinDir, "initdb"), args, func() error {
+	owner := os.Geteuid()
+	if who := unprivileged(s.t); who != nil {
+		owner = int(who.Uid)
+	}
+	err := initialize(s.DataDir, filepath.Join(s.BinDir, "initdb"), args, owner, func() error {
 		s.Run(s.t, "initdb", append([]string{"--pgdata", s.DataDir}, args...)...)
 		return nil
 	})
@@ -50,13 +54,14 @@ func (s *Server) initdb(args []string) {
 }
 
 // initialize makes a data directory from a template. run makes that with initdb where it isn't there yet, in the place of the data
-// directory. The template stays when the tests have ended, for the next ones.
-func initialize(dataDir, program string, args []string, run func() error) error {
+// directory. The template stays when the tests have ended, for the next ones of the same owner: the user postgres of an image has another
+// number than this machine's.
+func initialize(dataDir, program string, args []string, owner int, run func() error) error {
 	info, err := os.Stat(program)
 	if err != nil {
 		return err
 	}
-	key := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %q %d", program, info.Size(), info.ModTime(), args, os.Geteuid()))
+	key := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %q %d %d", program, info.Size(), info.ModTime(), args, os.Geteuid(), owner))
 	template := filepath.Join(os.TempDir(), fmt.Sprintf("howdah-initdb-%x", key[:8]))
 	lock, err := os.Create(template + ".lock")
 	if err != nil {
