@@ -30,11 +30,10 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/layout"
-	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/archivetest"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -155,7 +154,7 @@ func unmountSmall(small string) {
 	}
 }
 
-const segSize = 1 << 20
+const segSize = archivetest.SegmentSize
 
 // bed is a database that was backed up and archived into a store in memory.
 type bed struct {
@@ -172,23 +171,17 @@ type bed struct {
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	b := &bed{t: t, archived: pgtest.Dir(t), store: mem.New()}
-	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1", "--data-checksums"}, Params: map[string]string{
-		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
-		"max_wal_size": "32MB", "wal_keep_size": "0", "autovacuum": "off", "track_commit_timestamp": "on",
-	}})
+	params := archivetest.Parameters(b.archived)
+	params["wal_keep_size"], params["track_commit_timestamp"] = "0", "on"
+	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{archivetest.InitArg, "--data-checksums"}, Params: params})
 	b.connect()
-	b.lineage = layout.LineageName(b.value("SELECT system_identifier::text FROM pg_control_system()"), "g0")
-	claim := layout.Lineage{
-		Lineage: b.lineage, Writer: layout.Writer{UID: "uid", Namespace: "demo", Name: "shop"},
-		SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"), Generation: "g0", SegmentSize: segSize, PGMajor: pg.Major, Created: time.Now(),
-	}
-	if _, err := layout.Ensure(t.Context(), b.store, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := layout.Claim(t.Context(), b.store, claim); err != nil {
-		t.Fatal(err)
-	}
+	b.lineage = archivetest.New(t, b.server, b.archived, b.store, "uid").Lineage
 	return b
+}
+
+// source is the archive as it is now.
+func (b *bed) source() *archivetest.Archive {
+	return &archivetest.Archive{T: b.t, Server: b.server, Folder: b.archived, Store: b.store, Lineage: b.lineage}
 }
 
 func (b *bed) connect() {
@@ -226,39 +219,9 @@ func (b *bed) rows(from, to int) {
 // archive switches segments, waits until PostgreSQL has archived all, and puts them into the store.
 func (b *bed) archive() {
 	b.t.Helper()
-	b.last = b.value("SELECT pg_walfile_name(pg_switch_wal() - 1)")
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(b.archived, b.last)); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%s was not archived: %s", b.last, b.server.Log())
-		}
-	}
-	names, err := os.ReadDir(b.archived)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	archive, tail := wal.New(b.store), postgres.WALTail{}
-	for _, entry := range names {
-		if entry.Name() == ".new" {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(b.archived, entry.Name()))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		info := wal.Info{Writer: "test"}
-		if scan, err := postgres.ScanWAL(content, tail); err == nil {
-			info.EndLSN, tail = scan.End, scan.Tail
-			if scan.Commits > 0 {
-				info.LastCommit = &scan.Last.Time
-			}
-		}
-		if err := archive.Put(b.t.Context(), b.lineage, entry.Name(), content, info); err != nil {
-			b.t.Fatal(err)
-		}
-	}
+	source := b.source()
+	source.Switch()
+	b.last = source.Last
 }
 
 // backup takes one while rows are written.
@@ -270,37 +233,9 @@ func (b *bed) backup() {
 // backupAs takes a backup while something is done.
 func (b *bed) backupAs(id string, meanwhile func()) *backup.Manifest {
 	b.t.Helper()
-	start := func(ctx context.Context) (backup.Started, error) {
-		at := time.Now()
-		var lsn string
-		var timeline int64
-		err := b.conn.QueryRow(ctx, "SELECT pg_backup_start('test', true)::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint").Scan(&lsn, &timeline)
-		if err != nil {
-			return backup.Started{}, err
-		}
-		parsed, err := postgres.ParseLSN(lsn)
-		return backup.Started{LSN: parsed, Timeline: uint32(timeline), Time: at}, err
-	}
-	stop := func(ctx context.Context) (backup.Stopped, error) {
-		meanwhile()
-		s := backup.Stopped{}
-		var lsn string
-		err := b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)").Scan(&lsn, &s.BackupLabel, &s.TablespaceMap)
-		if err != nil {
-			return s, err
-		}
-		s.Time = time.Now()
-		b.archive()
-		s.LSN, err = postgres.ParseLSN(lsn)
-		return s, err
-	}
-	manifest, err := backup.Write(b.t.Context(), b.store, backup.Source{
-		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"),
-		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: segSize,
-	}, backup.Options{ID: id, WALTimeout: 2 * time.Minute})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	source := b.source()
+	manifest := source.Backup(id, meanwhile)
+	b.last = source.Last
 	return manifest
 }
 
