@@ -45,7 +45,38 @@ type StandbyWanted struct {
 	Cluster string `json:"cluster"`
 	// Promote is the promotion that was requested, and recorded in the status of the cluster; empty: none was.
 	Promote StandbyPromotion `json:"promote,omitempty"`
+	// Reinit is whether a copy that can't continue may be replaced by itself; empty: it may not.
+	Reinit StandbyReinitPolicy `json:"reinit,omitempty"`
 }
+
+// StandbyReinitPolicy is whether a copy that can't continue may be replaced, with the words of v1alpha1.
+type StandbyReinitPolicy string
+
+// StandbyReinitFromNewer allows it where a backup of the source is newer than all that the copy has replayed.
+const StandbyReinitFromNewer StandbyReinitPolicy = "FromNewerBackup"
+
+// StandbyReinit is another copy of the data that is made beside the one that there is, and replaces that once it is complete.
+type StandbyReinit struct {
+	Stage StandbyReinitStage `json:"stage"`
+	// Reason of the StandbyProblem that it solves.
+	Reason  string `json:"reason"`
+	Lineage string `json:"lineage"`
+	Backup  string `json:"backup"`
+	// Beyond is the LSN that the new copy has to replay before it replaces the other one; empty: it only has to be consistent.
+	Beyond string `json:"beyond,omitempty"`
+	// StartsAt is when it begins, or has begun.
+	StartsAt time.Time `json:"startsAt"`
+}
+
+// StandbyReinitStage is how far that is.
+type StandbyReinitStage string
+
+// The stages, in their order.
+const (
+	StandbyReinitPlanned    StandbyReinitStage = "Planned"
+	StandbyReinitRestoring  StandbyReinitStage = "Restoring"
+	StandbyReinitCatchingUp StandbyReinitStage = "CatchingUp"
+)
 
 // StandbyStage is how far a standby is, as its volume records it.
 type StandbyStage string
@@ -72,6 +103,12 @@ type StandbyReport struct {
 	LagBytes   int64      `json:"lagBytes,omitempty"`
 	// Problems keep it from following, or from the promotion.
 	Problems []StandbyProblem `json:"problems,omitempty"`
+	// Reinit is another copy that is planned or made; nil: none is.
+	Reinit *StandbyReinit `json:"reinit,omitempty"`
+	// ReinitializedAt is when a copy was replaced last; nil: none was.
+	ReinitializedAt *time.Time `json:"reinitializedAt,omitempty"`
+	// Volume is the space on the volume.
+	Volume *VolumeStatus `json:"volume,omitempty"`
 }
 
 // StandbyProblem is a reason with a sentence for a person.
@@ -86,4 +123,6 @@ const (
 	StandbyWALMissing   = "WALMissing"
 	StandbyDiverged     = "Diverged"
 	StandbySourceMoved  = "SourceMoved"
+	// StandbyReinitializing: another copy is planned or made, and the message says why and from which backup.
+	StandbyReinitializing = "Reinitializing"
 )

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,12 +28,11 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/archivetest"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const realSize = 1 << 20
+const realSize = archivetest.SegmentSize
 
 // bed is a database that archives into a store in memory, and is backed up there.
 type bed struct {
@@ -58,76 +58,39 @@ type bed struct {
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	b := &bed{t: t, archived: pgtest.Dir(t), store: mem.New()}
-	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1"}, Params: map[string]string{
-		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
-		"max_wal_size": "32MB", "autovacuum": "off", "max_connections": "20",
-	}})
-	b.lineage = layout.LineageName(b.system(), "g0")
-	claim := layout.Lineage{
-		Lineage: b.lineage, Writer: layout.Writer{UID: "source", Namespace: "demo", Name: "shop"},
-		SystemIdentifier: b.system(), Generation: "g0", SegmentSize: realSize, PGMajor: pg.Major, Created: time.Now(),
-	}
-	if _, err := layout.Ensure(t.Context(), b.store, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := layout.Claim(t.Context(), b.store, claim); err != nil {
-		t.Fatal(err)
-	}
+	params := archivetest.Parameters(b.archived)
+	params["max_connections"] = "20"
+	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{archivetest.InitArg}, Params: params})
+	b.lineage = archivetest.New(t, b.server, b.archived, b.store, "source").Lineage
 	b.server.SQL("CREATE TABLE rows (n int PRIMARY KEY, filler text)")
 	return b
 }
 
-func (b *bed) system() string {
-	return b.server.SQL("SELECT system_identifier::text FROM pg_control_system()")
+// source is the archive as it is now.
+func (b *bed) source() *archivetest.Archive {
+	return &archivetest.Archive{T: b.t, Server: b.server, Folder: b.archived, Store: b.store, Lineage: b.lineage}
+}
+
+// archive switches segments, and puts what is new into the store.
+func (b *bed) archive() {
+	b.t.Helper()
+	b.source().Switch()
+}
+
+// backup takes one while something is done.
+func (b *bed) backup(id string, meanwhile func()) {
+	b.t.Helper()
+	b.source().Backup(id, meanwhile)
 }
 
 // rows inserts rows with these numbers, each in a transaction of its own.
 func (b *bed) rows(from, to int) {
 	b.t.Helper()
+	var statements strings.Builder // over one connection: on a busy machine, each one takes its time
 	for n := from; n <= to; n++ {
-		b.server.SQL(fmt.Sprintf("INSERT INTO rows VALUES (%d, repeat('x', 5000))", n))
+		fmt.Fprintf(&statements, "BEGIN; INSERT INTO rows VALUES (%d, repeat('x', 5000)); COMMIT;", n)
 	}
-}
-
-// archive switches segments, waits until PostgreSQL has archived all, and puts what is new into the store.
-func (b *bed) archive() {
-	b.t.Helper()
-	last := b.server.SQL("SELECT pg_walfile_name(pg_switch_wal() - 1)")
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(b.archived, last)); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%s was not archived: %s", last, b.server.Log())
-		}
-	}
-	b.push()
-}
-
-// push puts all that is archived into the store.
-func (b *bed) push() {
-	b.t.Helper()
-	names, err := os.ReadDir(b.archived)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	archive, tail := wal.New(b.store), postgres.WALTail{}
-	for _, entry := range names {
-		if entry.Name() == ".new" {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(b.archived, entry.Name()))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		info := wal.Info{Writer: "test"}
-		if scan, err := postgres.ScanWAL(content, tail); err == nil {
-			info.EndLSN, tail = scan.End, scan.Tail
-		}
-		if err := archive.Put(b.t.Context(), b.lineage, entry.Name(), content, info); err != nil {
-			b.t.Fatal(err)
-		}
-	}
+	b.server.SQL(statements.String())
 }
 
 // ship puts the open segment into the store as far as it is written.
@@ -156,63 +119,56 @@ func (b *bed) ship() {
 	}
 }
 
-// backup takes one while something is done.
-func (b *bed) backup(id string, meanwhile func()) {
-	b.t.Helper()
-	conn, err := pgx.Connect(b.t.Context(), b.server.DSN())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	start := func(ctx context.Context) (backup.Started, error) {
-		at := time.Now()
-		var lsn string
-		var timeline int64
-		err := conn.QueryRow(ctx, "SELECT pg_backup_start('test', true)::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint").Scan(&lsn, &timeline)
-		if err != nil {
-			return backup.Started{}, err
-		}
-		parsed, err := postgres.ParseLSN(lsn)
-		return backup.Started{LSN: parsed, Timeline: uint32(timeline), Time: at}, err
-	}
-	stop := func(ctx context.Context) (backup.Stopped, error) {
-		meanwhile()
-		s := backup.Stopped{}
-		var lsn string
-		err := conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)").Scan(&lsn, &s.BackupLabel, &s.TablespaceMap)
-		if err != nil {
-			return s, err
-		}
-		s.Time = time.Now()
-		b.archive()
-		s.LSN, err = postgres.ParseLSN(lsn)
-		return s, err
-	}
-	_, err = backup.Write(b.t.Context(), b.store, backup.Source{
-		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: b.system(),
-		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: realSize,
-	}, backup.Options{ID: id, WALTimeout: 2 * time.Minute})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // failOver has the source continue on this timeline, as another instance would.
 func (b *bed) failOver(timeline int) {
 	b.t.Helper()
+	b.server.Stop()
+	b.takeOver(timeline)
+}
+
+// takeOver begins this timeline with the data of the source, which is stopped.
+func (b *bed) takeOver(timeline int) {
+	b.t.Helper()
+	b.touch("standby.signal")
+	b.server.Start()
 	now, err := strconv.Atoi(b.server.SQL("SELECT timeline_id FROM pg_control_checkpoint()"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.server.Stop()
-	b.touch("standby.signal")
-	b.server.Start()
 	for skipped := now + 1; skipped < timeline; skipped++ { // as the agent does
 		b.touch("pg_wal/" + postgres.HistoryName(uint32(skipped)))
 	}
 	b.server.SQL("SELECT pg_promote()")
 	b.rows(10000+timeline, 10000+timeline)
 	b.archive()
+}
+
+// keep keeps the source's data as it is, which a replica without later WAL has, too.
+func (b *bed) keep() (kept string) {
+	b.t.Helper()
+	kept = filepath.Join(pgtest.Dir(b.t), "kept")
+	b.server.Stop()
+	b.copy(b.server.DataDir, kept)
+	b.server.Start()
+	return kept
+}
+
+// failOverTo has the source continue on another timeline with data that was kept: what was archived since is on a branch that nobody follows.
+func (b *bed) failOverTo(kept string, timeline int) {
+	b.t.Helper()
+	b.server.Stop()
+	if err := os.RemoveAll(b.server.DataDir); err != nil {
+		b.t.Fatal(err)
+	}
+	b.copy(kept, b.server.DataDir)
+	b.takeOver(timeline)
+}
+
+func (b *bed) copy(from, to string) {
+	b.t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		b.t.Fatalf("%v: %s", err, out)
+	}
 }
 
 func (b *bed) touch(name string) {
@@ -251,6 +207,7 @@ type standby struct {
 	mu     sync.Mutex
 	wanted agentapi.StandbyWanted
 	report agentapi.StandbyReport
+	plan   agentapi.StandbyReinit // what was announced last
 	cancel context.CancelFunc
 	done   chan struct{}
 	result initialize.Result
@@ -279,7 +236,7 @@ func (s *standby) start() {
 		},
 		Standby: New(Options{
 			SocketDir: s.sockets, RunDir: s.run, WAL: pgtest.Beside(s.b.t, walProgram), OpenStore: open, OpenPatiently: open,
-			Pause: 100 * time.Millisecond, Retry: 200 * time.Millisecond, Log: slog.New(s.killing(slog.NewTextHandler(&locked{w: s.log}, nil))),
+			Pause: 100 * time.Millisecond, Retry: 200 * time.Millisecond, Notice: 500 * time.Millisecond, Log: slog.New(s.killing(slog.NewTextHandler(&locked{w: s.log}, nil))),
 		}),
 	}
 	go func() {
@@ -306,6 +263,13 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
+// dieAt has the next attempt be killed when something is logged.
+func (s *standby) dieAt(message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.killAt = message
+}
+
 // killing kills all of an attempt when something is logged.
 func (s *standby) killing(handler slog.Handler) slog.Handler { return &killer{handler, s} }
 
@@ -329,19 +293,37 @@ func (k *killer) Handle(ctx context.Context, record slog.Record) error {
 }
 
 func (s *standby) killServer() {
-	content, err := os.ReadFile(filepath.Join(s.volume.PGData("g1"), "postmaster.pid"))
+	for _, copy := range []string{"g1", copies{s.volume, "g1"}.next()} {
+		content, err := os.ReadFile(filepath.Join(s.volume.PGData(copy), "postmaster.pid"))
+		if err != nil {
+			continue
+		}
+		if pid, err := postgres.ParsePostmasterPID(content); err == nil {
+			_ = syscall.Kill(pid.PID, syscall.SIGKILL)
+		}
+	}
+}
+
+// copies are the folders on its volume.
+func (s *standby) copies() string {
+	s.b.t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(s.volume.Dir("g1")))
 	if err != nil {
-		return
+		s.b.t.Fatal(err)
 	}
-	if pid, err := postgres.ParsePostmasterPID(content); err == nil {
-		_ = syscall.Kill(pid.PID, syscall.SIGKILL)
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
 	}
+	return strings.Join(names, " ")
 }
 
 func (s *standby) exchange(_ context.Context, report agentapi.StandbyReport) (agentapi.StandbyWanted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report = report
+	if s.report = report; report.Reinit != nil && report.Reinit.Stage == agentapi.StandbyReinitPlanned {
+		s.plan = *report.Reinit
+	}
 	return s.wanted, nil
 }
 
@@ -349,6 +331,13 @@ func (s *standby) want(how agentapi.StandbyPromotion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wanted.Promote = how
+}
+
+// mayReinit has it replace a copy that can't continue, or not.
+func (s *standby) mayReinit(policy agentapi.StandbyReinitPolicy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted.Reinit = policy
 }
 
 func (s *standby) said() agentapi.StandbyReport {
@@ -396,6 +385,37 @@ func (s *standby) has() (rows int) {
 		return -1
 	}
 	return rows
+}
+
+// awaitProblem waits until the first problem is that.
+func (s *standby) awaitProblem(reason string) {
+	s.b.t.Helper()
+	s.await("it says "+reason, func() bool {
+		r := s.said()
+		return len(r.Problems) > 0 && r.Problems[0].Reason == reason
+	})
+}
+
+// kill ends the attempt, with its server.
+func (s *standby) kill() {
+	s.b.t.Helper()
+	s.killServer()
+	s.cancel()
+	if s.ended() == nil {
+		s.b.t.Fatal("it was promoted")
+	}
+}
+
+// do runs a statement in the pod.
+func (s *standby) do(sql string) {
+	s.b.t.Helper()
+	err := (local.Server{SocketDir: s.sockets, Port: recovery.Port}).With(s.b.t.Context(), "postgres", func(conn *pgx.Conn) error {
+		_, err := conn.Exec(s.b.t.Context(), sql)
+		return err
+	})
+	if err != nil {
+		s.b.t.Fatal(err)
+	}
 }
 
 // awaitRows waits until a reader sees that many.

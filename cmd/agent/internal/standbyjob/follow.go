@@ -44,10 +44,16 @@ func (w *Worker) follow(ctx context.Context) error {
 			return errors.Join(ctx.Err(), stop())
 		case errors.Is(err, errAgain):
 			continue
+		case errors.Is(err, errEnough):
+			return errors.Join(err, stop())
 		}
 		look.seen.connected, look.seen.complaint = false, err.Error()
 		w.Log.Warn("PostgreSQL gave up replaying WAL, and is started again", "error", err)
-		w.exchange(ctx, look.seen.problems(look.now())...)
+		if look.reinitDue(ctx) {
+			return errors.Join(w.beginReinit(look), stop())
+		}
+		look.fill(&w.report)
+		w.exchange(ctx, append(look.plan.problems(), look.seen.problems(look.now())...)...)
 		select {
 		case <-ctx.Done():
 		case <-time.After(w.Retry):
@@ -76,6 +82,9 @@ func (w *Worker) control(ctx context.Context) (postgres.ControlData, error) {
 
 // How a server ended, other than by itself.
 var errAgain = errors.New("to be started again at once")
+
+// errEnough is what ends a server so that another copy can be made or taken.
+var errEnough = errors.New("enough was followed with this copy")
 
 // errByHand is a server that somebody has promoted in the pod.
 var errByHand = errors.New("somebody has promoted PostgreSQL, which follows the source no more: set spec.standby.promote: Immediately to have the cluster " +
@@ -117,8 +126,10 @@ func (w *Worker) serve(ctx context.Context, look *look) (err error) {
 	if err != nil {
 		return err
 	}
-	if !promoted && w.record.Order != agentapi.PromoteImmediately {
-		look.archive(ctx) // so that numbers of timelines that were skipped are known
+	if !promoted {
+		if err := look.prepare(ctx); err != nil {
+			return err
+		}
 	}
 	if err := w.configure(ctx); err != nil {
 		return err
@@ -149,6 +160,19 @@ func (w *Worker) serve(ctx context.Context, look *look) (err error) {
 	return nil
 }
 
+// prepare looks at the archive before a server is started, so that it is known which numbers of timelines were skipped, and whether the newest
+// timeline can be followed.
+func (l *look) prepare(ctx context.Context) error {
+	if l.record.Order != agentapi.PromoteImmediately {
+		l.archive(ctx)
+	}
+	control, err := l.control(ctx)
+	if err != nil {
+		return err
+	}
+	return l.lookAstray(ctx, control, l.seen.tip.latest)
+}
+
 const stopTime = 10 * time.Minute // for the last checkpoint
 
 // oversee looks at a standby's server until it was promoted, which is no error.
@@ -166,8 +190,16 @@ func (w *Worker) oversee(ctx context.Context, server *postmaster.Server, look *l
 		if w.record.Order != agentapi.PromoteImmediately && look.due() {
 			look.archive(ctx)
 		}
+		if w.until != nil {
+			if err := w.until(look.seen); err != nil {
+				return err
+			}
+		}
+		if look.reinitDue(ctx) {
+			return w.beginReinit(look)
+		}
 		ready := false
-		problems := look.seen.problems(look.now())
+		problems := append(look.plan.problems(), look.seen.problems(look.now())...)
 		if w.record.Order != "" {
 			ready, problems = w.mayPromote(ctx, look)
 		}

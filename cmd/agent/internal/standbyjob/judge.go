@@ -12,10 +12,12 @@ import (
 type seen struct {
 	// connected: the server answers, so the data is consistent. The rest of what it says is known then.
 	connected bool
-	replayed  postgres.LSN
-	committed time.Time // of the last transaction that was replayed; zero: none was
-	paused    bool
-	writes    bool // it is no standby any more
+	// replayed is at least that; positioned: it was, in this life of the worker, exactly that, as the server has said.
+	replayed   postgres.LSN
+	positioned bool
+	committed  time.Time // of the last transaction that was replayed; zero: none was
+	paused     bool
+	writes     bool // it is no standby any more
 	// complaint is what the server said when it ended by itself; empty: it runs.
 	complaint string
 	// diverged: the server has said that the newest timeline left its own before the position that it has replayed.
@@ -47,7 +49,7 @@ func (s seen) problems(now time.Time) (found []agentapi.StandbyProblem) {
 	add := func(reason, format string, args ...any) {
 		found = append(found, agentapi.StandbyProblem{Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
-	const again = "Delete this PostgresCluster and create it again, which restores a newer backup"
+	const again = "Set spec.standby.reinit: FromNewerBackup to have it replaced by a newer backup, or delete this PostgresCluster and create it again"
 	if s.diverged {
 		add(agentapi.StandbyDiverged, "The source has failed over to a server that lacks some of the WAL that it had archived, and that was replayed here (up to LSN %s). %s. "+
 			"If the source is lost, and this data is the best there is, set spec.standby.promote: Immediately.", s.replayed, again)
@@ -57,7 +59,8 @@ func (s seen) problems(now time.Time) (found []agentapi.StandbyProblem) {
 			"If the source is lost, set spec.standby.promote: Immediately to continue without what comes after LSN %s.", s.lacked, again, s.replayed)
 	}
 	if s.movedTo != "" {
-		add(agentapi.StandbySourceMoved, "The source archives to lineage %s by now, after a Restore in place or a major Upgrade. %s, of that lineage.", s.movedTo, again)
+		add(agentapi.StandbySourceMoved, "The source archives to lineage %s by now. After a Restore in place, set spec.standby.source.repository.lineage: %[1]s to follow it there. "+
+			"After a major Upgrade, delete this PostgresCluster and create it again, with the new spec.version.", s.movedTo)
 	}
 	switch {
 	case s.trouble != "":
@@ -65,7 +68,7 @@ func (s seen) problems(now time.Time) (found []agentapi.StandbyProblem) {
 	case s.tipError != "":
 		add(agentapi.StandbyNotFollowing, "%s", s.tipError)
 	case s.complaint != "":
-		add(agentapi.StandbyNotFollowing, "PostgreSQL gave up replaying WAL, and is started again: %s", s.complaint)
+		add(agentapi.StandbyNotFollowing, "PostgreSQL does not replay WAL, and is started again: %s", s.complaint)
 	case s.paused:
 		add(agentapi.StandbyNotFollowing, "Replay is paused. Run SELECT pg_wal_replay_resume() in the pod of the init Job.")
 	}

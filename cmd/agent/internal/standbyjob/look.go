@@ -28,6 +28,8 @@ type look struct {
 	target      target
 	targetError string
 	targetKnown bool
+	// plan is for another copy.
+	plan plan
 }
 
 // begin forgets what was seen of a former server.
@@ -58,7 +60,7 @@ func (w *Worker) database() local.Server {
 
 // server looks how far the server is. One that accepts no connections isn't consistent yet.
 func (l *look) server(ctx context.Context, accepts bool) {
-	l.seen.diverged = l.diverged.Load()
+	l.seen.diverged = l.astray || l.diverged.Load()
 	served, lacked, trouble := l.source.state()
 	if lacked != l.seen.lacked {
 		l.seen.lackedSince = l.now()
@@ -88,7 +90,7 @@ func (l *look) ask(ctx context.Context) {
 	}
 	l.seen.complaint, l.seen.paused = "", state != nil && *state == "paused"
 	if replayed, err := postgres.ParseLSN(*lsn); err == nil {
-		l.seen.replayed = replayed
+		l.seen.replayed, l.seen.positioned = replayed, true
 	}
 	if committed != nil {
 		l.seen.committed = committed.UTC()
@@ -153,6 +155,7 @@ func (l *look) archive(ctx context.Context) {
 // fill puts what was seen into a report.
 func (l *look) fill(report *agentapi.StandbyReport) {
 	s := l.seen
+	report.Reinit = l.plan.shown()
 	if !s.replayed.IsZero() {
 		report.Replayed = s.replayed.String()
 	}

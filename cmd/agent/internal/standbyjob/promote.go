@@ -129,7 +129,7 @@ func (w *Worker) configure(ctx context.Context) error {
 			"hot_standby":                 "on",
 			"max_standby_archive_delay":   "30s",
 			"max_standby_streaming_delay": "30s",
-			"recovery_target_timeline":    "latest",
+			"recovery_target_timeline":    targetTimeline(control, w.astray || w.record.Order == agentapi.PromoteImmediately),
 			"restore_command":             walsocket.CommandLine(w.WAL, walsocket.VerbFetch, w.SocketDir, "%f", "%p"),
 			"wal_retrieve_retry_interval": fmt.Sprintf("%dms", w.Retry.Milliseconds()),
 		}),

@@ -11,15 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"howdah.dev/howdah/cmd/agent/internal/local"
-	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
-	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -97,22 +92,24 @@ func TestAPromotionContinuesWhereverItIsKilled(t *testing.T) {
 		b := newBed(t, pg)
 		b.rows(1, 20)
 		b.backup("first", func() {})
-		for _, at := range []string{
-			"A promotion was requested", "All that the archive had is replayed", "received promote request", "selected new timeline ID", "archive recovery complete",
-			"Promoted the standby",
+		const end, now = agentapi.PromoteAtEndOfArchive, agentapi.PromoteImmediately
+		for _, c := range []struct {
+			at  string
+			how agentapi.StandbyPromotion
+		}{
+			{"A promotion was requested", end}, {"All that the archive had is replayed", end}, {"received promote request", end}, {"selected new timeline ID", end},
+			{"archive recovery complete", end}, {"Promoted the standby", end}, {"A promotion was requested", now}, {"selected new timeline ID", now}, {"archive recovery complete", now},
 		} {
-			t.Run(strings.ReplaceAll(at, " ", "-"), func(t *testing.T) {
+			t.Run(strings.ReplaceAll(string(c.how)+": "+c.at, " ", "-"), func(t *testing.T) {
 				b := *b
 				b.t = t
 				s := b.standby()
 				s.start()
 				s.awaitRows(20)
-				s.mu.Lock()
-				s.killAt = at
-				s.wanted.Promote = agentapi.PromoteAtEndOfArchive
-				s.mu.Unlock()
+				s.dieAt(c.at)
+				s.want(c.how)
 				if err := s.ended(); err == nil {
-					t.Fatalf("%q was never said, or was said too late", at)
+					t.Fatalf("%q was never said, or was said too late", c.at)
 				}
 				s.want("")
 				s.start()
@@ -236,13 +233,7 @@ func TestAServerThatAPersonHasPromotedIsNoStandbyAndNoCluster(t *testing.T) {
 		s := b.standby()
 		s.start()
 		s.awaitRows(20)
-		err := (local.Server{SocketDir: s.sockets, Port: recovery.Port}).With(t.Context(), "postgres", func(conn *pgx.Conn) error {
-			_, err := conn.Exec(t.Context(), "SELECT pg_promote(wait => false)")
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.do("SELECT pg_promote(wait => false)")
 		s.await("it says so", func() bool {
 			r := s.said()
 			return r.Stage == agentapi.StandbyFollowing && len(r.Problems) > 0 && strings.Contains(r.Problems[0].Message, "somebody has promoted PostgreSQL")
@@ -260,26 +251,7 @@ func TestADeadBranchOfTheTimelineIsNamed(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
-		b.rows(1, 20)
-		b.backup("first", func() {})
-		s := b.standby()
-		s.start()
-		s.awaitRows(20)
-		fork, err := postgres.ParseLSN(b.server.SQL("SELECT pg_current_wal_lsn()"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.rows(21, 30)
-		b.archive()
-		s.awaitRows(30)
-		history := "1\t" + fork.String() + "\tno recovery target specified\n"
-		if err := wal.New(b.store).Put(t.Context(), b.lineage, "00000002.history", []byte(history), wal.Info{Writer: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		s.await("it says so", func() bool {
-			r := s.said()
-			return len(r.Problems) > 0 && r.Problems[0].Reason == agentapi.StandbyDiverged
-		})
+		s := b.onADeadBranch()
 		s.want(agentapi.PromoteAtEndOfArchive)
 		time.Sleep(2 * time.Second)
 		select {
@@ -292,6 +264,44 @@ func TestADeadBranchOfTheTimelineIsNamed(t *testing.T) {
 			t.Errorf("%d rows", rows)
 		}
 	})
+}
+
+// PostgreSQL doesn't start on data that is not part of the newest timeline. If the source is lost by then, the data is all there is.
+func TestDataOnADeadBranchIsServedAndPromotedAlsoAfterItsPodWasReplaced(t *testing.T) {
+	t.Parallel()
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg)
+		s := b.onADeadBranch()
+		s.kill()
+		s.start()
+		s.awaitProblem(agentapi.StandbyDiverged)
+		s.awaitRows(30)
+		s.kill()
+		s.want(agentapi.PromoteImmediately)
+		s.start()
+		if rows, timeline := s.promoted(); rows != 30 || timeline <= 2 {
+			t.Errorf("%d rows on timeline %d", rows, timeline)
+		}
+	})
+}
+
+// onADeadBranch is a standby with 30 rows of which the source, which is on timeline 2 by now, lacks the last ten.
+func (b *bed) onADeadBranch() *standby {
+	b.t.Helper()
+	b.rows(1, 20)
+	b.backup("first", func() {})
+	s := b.standby()
+	s.start()
+	s.awaitRows(20)
+	kept := b.keep()
+	b.rows(21, 30)
+	b.server.SQL("CHECKPOINT")
+	b.archive()
+	s.awaitRows(30)
+	s.do("CHECKPOINT") // a restartpoint beyond the fork
+	b.failOverTo(kept, 2)
+	s.awaitProblem(agentapi.StandbyDiverged)
+	return s
 }
 
 func TestADataGenerationThatWasPromotedIsLeftAsItIs(t *testing.T) {

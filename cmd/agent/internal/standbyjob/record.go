@@ -7,9 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // recordFile is in the folder of a data generation that is a standby's. It stays when the data generation is complete, and counts no more then.
@@ -26,6 +30,15 @@ type record struct {
 	Restored bool `json:"restored,omitempty"`
 	// Order is the promotion that was requested; empty: none was.
 	Order agentapi.StandbyPromotion `json:"order,omitempty"`
+	// Why another copy is made in this folder: the reason of a StandbyProblem; empty: this is the copy that there is. Beyond is what it has to replay
+	// before it replaces that, and Begun when it was begun.
+	Why    string       `json:"why,omitempty"`
+	Beyond postgres.LSN `json:"beyond,omitempty"`
+	Begun  *time.Time   `json:"begun,omitempty"`
+	// Reinitialized is when this copy has replaced another one.
+	Reinitialized *time.Time `json:"reinitialized,omitempty"`
+	// Left are the lineages that were followed before, separated by spaces.
+	Left string `json:"left,omitempty"`
 	// Settled: the promoted data was shut down, and only has to be tidied. No server is started on it here any more.
 	Settled bool `json:"settled,omitempty"`
 }
@@ -52,6 +65,22 @@ func (r record) heed(wanted agentapi.StandbyWanted) (record, bool) {
 		return r, true
 	}
 	return r, false
+}
+
+// hasLeft says whether a lineage was followed before.
+func (r record) hasLeft(lineage string) bool {
+	return slices.Contains(strings.Fields(r.Left), lineage)
+}
+
+// successor is the record of a copy that replaces the one with the record r. A promotion that was requested meanwhile is for that one now.
+func (r record) successor(made record, at time.Time) record {
+	at = at.UTC().Truncate(time.Second)
+	made.Why, made.Beyond, made.Begun = "", 0, r.Begun
+	made.Order, made.Reinitialized, made.Left = r.Order, &at, r.Left
+	if made.Lineage != r.Lineage {
+		made.Left = strings.Join(append(strings.Fields(r.Left), r.Lineage), " ")
+	}
+	return made
 }
 
 // readRecord is empty where there is none.

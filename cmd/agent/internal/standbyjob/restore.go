@@ -37,7 +37,7 @@ func (w *Worker) restore(ctx context.Context) error {
 	if manifest.PGMajor != w.MajorVersion {
 		return job.Final(job.ReasonBadJob, fmt.Errorf("the source runs PostgreSQL %d, and this cluster is of version %d: delete this PostgresCluster, and create it with spec.version: %[1]d", manifest.PGMajor, w.MajorVersion))
 	}
-	if err := w.checkRoom(ctx, chosen, manifest); err != nil {
+	if err := w.checkRoom(ctx, chosen, manifest.Totals.LogicalBytes); err != nil {
 		return err
 	}
 	w.record = chosen
@@ -50,9 +50,7 @@ func (w *Worker) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = backup.Restore(ctx, store, manifest, w.pgdata(), backup.RestoreOptions{MemoryLimit: w.Task.MemoryLimit, Progress: func(p backup.Progress) {
-		w.Progress(job.Progress{Phase: "Fetching", DoneBytes: p.Done, TotalBytes: p.Total})
-	}})
+	err = w.fetch(ctx, store, manifest)
 	if errors.Is(err, unix.ENOSPC) {
 		return errors.Join(errors.New("the volume is full: raise spec.storage.size"), err)
 	}
@@ -60,6 +58,26 @@ func (w *Worker) restore(ctx context.Context) error {
 		return err
 	}
 	return w.restored()
+}
+
+// fetch writes a backup onto the volume, and hears what is wanted meanwhile.
+func (w *Worker) fetch(ctx context.Context, store objstore.Store, manifest *backup.Manifest) error {
+	fetched := make(chan error, 1)
+	go func() {
+		fetched <- backup.Restore(ctx, store, manifest, w.pgdata(), backup.RestoreOptions{MemoryLimit: w.Task.MemoryLimit, Progress: func(p backup.Progress) {
+			w.Progress(job.Progress{Phase: "Fetching", DoneBytes: p.Done, TotalBytes: p.Total})
+		}})
+	}()
+	pause := time.NewTicker(w.Pause)
+	defer pause.Stop()
+	for {
+		select {
+		case err := <-fetched:
+			return err
+		case <-pause.C:
+			w.hear(ctx)
+		}
+	}
 }
 
 // restored records that the backup is on the volume, once all of it is durable, and the next server on it is a standby.
@@ -86,7 +104,7 @@ func (w *Worker) standBy() error {
 	})
 }
 
-func (w *Worker) checkRoom(ctx context.Context, chosen record, manifest *backup.Manifest) error {
+func (w *Worker) checkRoom(ctx context.Context, chosen record, bytes int64) error {
 	if header, err := backup.ReadHeader(ctx, w.store, chosen.Lineage, chosen.Backup); err == nil {
 		if failure := job.MemoryFailure(header.CheckMemory(w.Memory), "spec.resources.limits.memory"); failure != nil {
 			return failure
@@ -100,8 +118,12 @@ func (w *Worker) checkRoom(ctx context.Context, chosen record, manifest *backup.
 	if err != nil {
 		return fmt.Errorf("look for space on the volume: %w", err)
 	}
-	if needed := manifest.Totals.LogicalBytes + spareBytes; free+left < needed {
-		return job.Fail(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the backup of the source needs %d MiB at least: raise spec.storage.size", (free+left)>>20, needed>>20))
+	if needed := bytes + spareBytes; free+left < needed {
+		beside := ""
+		if w.record.Why != "" {
+			beside = ", beside the copy that is kept until the new one is complete"
+		}
+		return job.Fail(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the backup of the source needs %d MiB at least%s: raise spec.storage.size", (free+left)>>20, needed>>20, beside))
 	}
 	return nil
 }
@@ -121,7 +143,14 @@ func (w *Worker) choose(ctx context.Context) (record, error) {
 	if verdict.Candidate == nil || verdict.Candidate.Reach == nil || !verdict.Candidate.Reach.Covers() {
 		return record{}, fmt.Errorf("%s has no backup yet that can be restored (%s): create a Backup of the source", names(owners), verdict.Code)
 	}
-	return record{Cluster: w.Task.Cluster, Lineage: verdict.Candidate.Lineage, Backup: verdict.Candidate.Reach.Backup.ID}, nil
+	newest := verdict.Candidate.Reach.Backup
+	if newest.StopLSN <= w.record.Beyond {
+		return record{}, fmt.Errorf("the newest backup of lineage %s (%s) ends at LSN %s, and WAL up to LSN %s was replayed here, %w",
+			verdict.Candidate.Lineage, newest.ID, newest.StopLSN, w.record.Beyond, errOlder)
+	}
+	chosen := w.record // what it is for stays
+	chosen.Cluster, chosen.Lineage, chosen.Backup = w.Task.Cluster, verdict.Candidate.Lineage, newest.ID
+	return chosen, nil
 }
 
 func names(owners []layout.Lineage) string {

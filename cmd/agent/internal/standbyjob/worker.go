@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -40,7 +41,9 @@ type Options struct {
 	Memory int64
 	// Pause between two looks, and Retry before something that failed is tried again; 0: the usual ones.
 	Pause, Retry time.Duration
-	Log          *slog.Logger
+	// Notice is how long another copy is announced before it begins; 0: the usual time.
+	Notice time.Duration
+	Log    *slog.Logger
 }
 
 const (
@@ -59,6 +62,12 @@ type Worker struct {
 	record record
 	report agentapi.StandbyReport
 	source *source
+	// heard is what was wanted last of this cluster.
+	heard agentapi.StandbyWanted
+	// astray: the newest timeline is no continuation of the data.
+	astray bool
+	// until ends following a source, for a copy that is made beside the one that there is; nil: only the promotion does.
+	until func(seen) error
 }
 
 // New makes the function for initialize.Worker.
@@ -71,6 +80,9 @@ func New(options Options) func(context.Context, initialize.Standby) (string, err
 		if w.Retry == 0 {
 			w.Retry = usualRetry
 		}
+		if w.Notice == 0 {
+			w.Notice = usualNotice
+		}
 		return w.Make(ctx)
 	}
 }
@@ -78,6 +90,9 @@ func New(options Options) func(context.Context, initialize.Standby) (string, err
 // Make returns once the data was promoted, with what it was made from. The caller makes the data generation complete. After an error, the next
 // attempt continues where this one has ended.
 func (w *Worker) Make(ctx context.Context) (from string, err error) {
+	if err := w.copies().settle(); err != nil {
+		return "", err
+	}
 	if w.record, err = readRecord(w.Volume, w.DataGeneration); err != nil {
 		return "", err
 	}
@@ -88,15 +103,11 @@ func (w *Worker) Make(ctx context.Context) (from string, err error) {
 	if err := w.open(ctx); err != nil {
 		return "", err
 	}
-	for w.record.stage() == agentapi.StandbyRestoring {
-		if err := w.restore(ctx); err != nil {
-			if err = w.failed(ctx, err, restoreRetries*w.Retry); err != nil {
-				return "", err
-			}
-		}
+	if err := w.fill(ctx); err != nil {
+		return "", err
 	}
-	if !w.record.Settled {
-		if err := w.follow(ctx); err != nil {
+	for !w.record.Settled {
+		if err := w.proceed(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -104,6 +115,21 @@ func (w *Worker) Make(ctx context.Context) (from string, err error) {
 		return "", err
 	}
 	return w.record.Lineage + "/" + w.record.Backup, nil
+}
+
+// fill restores a backup, if none is on the volume.
+func (w *Worker) fill(ctx context.Context) error {
+	for w.record.stage() == agentapi.StandbyRestoring {
+		if err := w.restore(ctx); err != nil {
+			if w.record.Why != "" && hopeless(err) {
+				return errors.Join(errUnwanted, err) // there is the other copy
+			}
+			if err = w.failed(ctx, err, restoreRetries*w.Retry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // restoreRetries is how many pauses there are before another attempt to restore, which reads the headers of all backups.
@@ -161,6 +187,17 @@ func explain(err error) string {
 // show has the report say what the record says.
 func (w *Worker) show() {
 	w.report.Stage, w.report.Lineage, w.report.Backup = w.record.stage(), w.record.Lineage, w.record.Backup
+	w.report.ReinitializedAt = w.record.Reinitialized
+	w.report.Volume = space(w.Volume)
+}
+
+// space on the volume; nil: it isn't known.
+func space(volume generation.Volume) *agentapi.VolumeStatus {
+	size, free, err := volume.Space()
+	if err != nil {
+		return nil
+	}
+	return &agentapi.VolumeStatus{Bytes: size, UsedBytes: size - free}
 }
 
 // hear learns what is wanted, and records a promotion that was requested. It reports what is known.
@@ -178,6 +215,9 @@ func (w *Worker) exchange(ctx context.Context, problems ...agentapi.StandbyProbl
 			w.Log.Warn("How the standby follows can't be reported; it continues", "error", err)
 		}
 		return
+	}
+	if wanted.Cluster != "" && wanted.Cluster == w.record.Cluster {
+		w.heard = wanted
 	}
 	next, changed := w.record.heed(wanted)
 	if !changed {
