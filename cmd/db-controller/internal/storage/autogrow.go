@@ -60,6 +60,9 @@ func mayGrowAgain(o *observed.Cluster) bool {
 
 // fullest is the instance whose volume is used most, by the word of its agent, and how many percent that is.
 func fullest(o *observed.Cluster) (name string, percent int) {
+	if observed.StandsBy(o) {
+		return o.Names.Instance(0), usedPercent(volumeOfStandby(o))
+	}
 	for ordinal := range o.Reach() {
 		agent := o.Agent(ordinal)
 		if agent == nil {
@@ -71,6 +74,22 @@ func fullest(o *observed.Cluster) (name string, percent int) {
 	}
 	return name, percent
 }
+
+// volumeOfStandby is what the Job of a standby has said of its volume; nil: nothing that is known to be true yet. The report of a pod that doesn't run
+// stays, and one of before the volume has grown would have it grow to its limit.
+func volumeOfStandby(o *observed.Cluster) *agentapi.VolumeStatus {
+	said, claim := observed.StandbyReport(o), o.Claim(0)
+	if said == nil || said.Volume == nil || claim == nil || o.InitJob.LivePods == 0 {
+		return nil
+	}
+	if capacity := volume.Capacity(claim); said.Volume.Bytes < capacity.Value()/100*fileSystemPercent {
+		return nil
+	}
+	return said.Volume
+}
+
+// fileSystemPercent of a volume are in its file system, at least. The rest are the file system's own.
+const fileSystemPercent = 90
 
 // usedPercent of a file system, rounded down; 0: it is not known.
 func usedPercent(v *agentapi.VolumeStatus) int {

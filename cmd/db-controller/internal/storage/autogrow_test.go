@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 func TestVolumesGrowByThemselves(t *testing.T) {
@@ -64,6 +66,41 @@ func TestVolumesGrowByThemselves(t *testing.T) {
 				return
 			}
 			if outcome.Kind != flow.KindSave || size.String() != c.want || o.Cluster.Status.Storage.Message == "" {
+				t.Errorf("%+v, %s", outcome, size.String())
+			}
+		})
+	}
+}
+
+// A standby has no agent that could be asked: its Job says how full the volume is.
+func TestTheVolumeOfAStandbyGrowsByItself(t *testing.T) {
+	const full, before = `{"stage":"Following","volume":{"bytes":10500000000,"usedBytes":9000000000}}`, `{"stage":"Following","volume":{"bytes":5000000000,"usedBytes":4500000000}}`
+	for name, c := range map[string]struct {
+		said   string
+		change func(*observed.Cluster)
+		want   string
+	}{
+		"it is full":                      {full, nil, "12Gi"},
+		"there is space":                  {`{"stage":"Following","volume":{"bytes":10500000000,"usedBytes":5000000000}}`, nil, ""},
+		"it says nothing of it":           {`{"stage":"Following"}`, nil, ""},
+		"that was before the last growth": {before, nil, ""},
+		"its pod doesn't run":             {full, func(o *observed.Cluster) { o.InitJob.LivePods = 0 }, ""},
+		"it was promoted":                 {full, func(o *observed.Cluster) { o.Cluster.Status.SystemIdentifier = "7" }, ""},
+		"it restores":                     {`{"stage":"Restoring","volume":{"bytes":10500000000,"usedBytes":9000000000}}`, nil, "12Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observedtest.Bound(func(o *observed.Cluster) {
+				o.Cluster.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("50Gi"), AtPercent: 80, StepPercent: 20}
+				o.Cluster.Spec.Standby = &v1alpha1.Standby{}
+				o.Cluster.Status.SystemIdentifier = ""
+				delete(o.Live, observed.Key("StatefulSet", "shop"))
+				o.Agents = nil
+				o.InitJob = workload.State{Exists: true, LivePods: 1}
+				o.ImportReport = &corev1.ConfigMap{Data: map[string]string{agentapi.StandbyKey: c.said}}
+				observedtest.OrNothing(c.change)(o)
+			})
+			outcome := GrowByItself(t.Context(), o)
+			if size := volume.Size(o.Cluster); (outcome.Kind == flow.KindSave) != (c.want != "") || c.want != "" && size.String() != c.want {
 				t.Errorf("%+v, %s", outcome, size.String())
 			}
 		})
