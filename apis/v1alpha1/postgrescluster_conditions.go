@@ -39,6 +39,9 @@ const (
 	// ConditionFollowsSource says whether a standby replays what its source archives. A cluster that is not a standby, or was promoted, does
 	// not have it.
 	ConditionFollowsSource = "FollowsSource"
+	// ConditionFirstBackupTaken says whether the lineage that began with the promotion of a standby has a backup. Only a cluster that was a
+	// standby, and archives, has it.
+	ConditionFirstBackupTaken = "FirstBackupTaken"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.
 
@@ -68,6 +71,8 @@ const (
 	ReasonDiverged = "Diverged"
 	// ReasonSourceMoved: the source of a standby archives to another lineage by now.
 	ReasonSourceMoved = "SourceMoved"
+	// ReasonReinitializing: a standby can't continue, or is to follow another lineage, and another copy is planned or made beside the data.
+	ReasonReinitializing = "Reinitializing"
 	// ReasonAwaitingSource: the cluster that is to be cloned can't be read yet.
 	ReasonAwaitingSource = "AwaitingSource"
 	// ReasonSourceMismatch: the cluster that is to be cloned has another version, or an image or extensions that this one lacks.
@@ -88,6 +93,8 @@ const (
 	ReasonInitFailed = "InitFailed"
 	// ReasonAwaitingFinalBackup: the cluster is being deleted and waits for its final backup.
 	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
+	// ReasonAwaitingFirstBackup: a standby was promoted, and the backup of its lineage isn't complete.
+	ReasonAwaitingFirstBackup = "AwaitingFirstBackup"
 	// ReasonAwaitingRelease: the cluster is being deleted, and its database can't be released yet.
 	ReasonAwaitingRelease = "AwaitingRelease"
 	// ReasonInspectingVolumes: the volumes that spec.bootstrap.volumes speaks of are looked at, and nobody is served yet.

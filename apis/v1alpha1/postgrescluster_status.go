@@ -12,7 +12,7 @@ type PostgresClusterStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too), AutomaticRepair
 	// (with a pause in spec.repair), LogicalSlotsSynchronized (with more than one instance and wal_level=logical), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), CertificatesReady (with tls.serverSecret, tls.clientCABundle or ldapCA), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
-	// (with replicationSlots), FollowsSource (of a standby).
+	// (with replicationSlots), FollowsSource (of a standby), FirstBackupTaken (of a standby that was promoted).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -183,7 +183,7 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=requesterUID
 	VolumeLocks []VolumeLock `json:"volumeLocks,omitempty"`
-	// BackupRequest requests the final backup from the backup-controller.
+	// BackupRequest requests the final backup from the backup-controller, or the first one after the promotion of a standby.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 }

@@ -156,7 +156,7 @@ type ReleaseRequest struct {
 }
 
 // BackupRequest requests a backup from the backup-controller. It is in the status of a PostgresCluster that is being
-// deleted, of a Restore or of an Upgrade. The Backup's name follows from it, and the Backup's status is the response.
+// deleted or that was a standby, of a Restore or of an Upgrade. The Backup's name follows from it, and the Backup's status is the response.
 type BackupRequest struct {
 	// Cluster is the name of the PostgresCluster to back up.
 	Cluster string `json:"cluster"`
@@ -181,7 +181,7 @@ const (
 	PurposeFinal BackupPurpose = "Final"
 	// PurposeSafety is for a backup before something that could go wrong.
 	PurposeSafety BackupPurpose = "Safety"
-	// PurposeFirst is for the first backup of a new lineage, after a restore or a major upgrade.
+	// PurposeFirst is for the first backup of a new lineage, after a restore, a major upgrade or the promotion of a standby.
 	PurposeFirst BackupPurpose = "First"
 	// PurposeDamage is for a backup that begins after WAL that is damaged, and so can't be replayed.
 	PurposeDamage BackupPurpose = "Damage"

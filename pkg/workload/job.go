@@ -133,6 +133,14 @@ func (j Job) objects() ([]client.Object, error) {
 // annotationSpec of a pod is what job.json has, where that is inline.
 const annotationSpec = "howdah.dev/job"
 
+// annotationAgent of the pods of a Job that is Enduring is the image of the agent, as it was asked for: what a webhook makes of it doesn't matter.
+const annotationAgent = "howdah.dev/agent"
+
+// HasAgent says whether a Job that is Enduring and exists was created with the agent of this one.
+func (j Job) HasAgent(live *batchv1.Job) bool {
+	return live.Spec.Template.Annotations[annotationAgent] == j.Agent.Image
+}
+
 // InlineSpec is job.json of a Job that exists, where that is inline; nil: it has none.
 func InlineSpec(job *batchv1.Job) []byte {
 	if spec, has := job.Spec.Template.Annotations[annotationSpec]; has {
@@ -210,6 +218,9 @@ func (j Job) job() *batchv1.Job {
 	metav1.SetMetaDataAnnotation(&meta, annotationPlacement, j.placement())
 	template := j.template()
 	metav1.SetMetaDataAnnotation(&template, annotationPodDigest, j.podDigest())
+	if j.Enduring {
+		metav1.SetMetaDataAnnotation(&template, annotationAgent, j.Agent.Image)
+	}
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{

@@ -106,7 +106,7 @@ func TestAStandbyTakesOverWhenItsSourceIsLost(t *testing.T) {
 	if standby.Status.Standby.PromotedAt == nil || standby.Status.Standby.Lineage != lineage {
 		t.Errorf("status.standby: %+v", standby.Status.Standby)
 	}
-	b.Backup("first", "shop")
+	b.AwaitTrue(standby, v1alpha1.ConditionFirstBackupTaken)
 }
 
 // TestAStandbyFollowsWithoutControllersAndSurvivesItsPod takes the db-controller and the pods of the standby away, again and again.
@@ -156,7 +156,7 @@ func TestTheSourceAndItsPromotedStandbyHaveArchivesOfTheirOwn(t *testing.T) {
 	if got := source.SQL("shop", "SELECT count(*) FILTER (WHERE n = 3) FROM t"); strings.TrimSpace(got) != "0" {
 		t.Errorf("the source has %s rows of the new cluster", got)
 	}
-	b.Backup("first", "shop")
+	b.AwaitTrue(standby, v1alpha1.ConditionFirstBackupTaken)
 	source.Must(source.Delete(t.Context(), shop))
 	source.AwaitGone(shop)
 	source.MakeRepository("there", b.Store["AWS_SECRET_ACCESS_KEY"], func(spec *v1alpha1.BackupRepositorySpec) {

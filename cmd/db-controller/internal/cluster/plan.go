@@ -8,6 +8,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/autoscale"
 	"howdah.dev/howdah/cmd/db-controller/internal/disconnect"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
+	"howdah.dev/howdah/cmd/db-controller/internal/firstbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/inherited"
@@ -67,7 +68,7 @@ func (r *Reconciler) all(o *observed.Cluster) steps {
 		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, instances.AwaitCloneSource, p.retained.Begin, r.pinBeginning},
 		p.components(),
 		p.run(),
-		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport, p.retained.ReleaseInspections},
+		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport, p.retained.ReleaseInspections, firstbackup.Request},
 	)
 }
 

@@ -152,3 +152,107 @@ func TestAStandbyIsDeletedWithoutABackup(t *testing.T) {
 	l.beginDeletion(shop)
 	l.awaitGone(shop)
 }
+
+func TestAPromotedStandbyIsBackedUpOnceAndItsDeletionWantsABackupOfItsOwn(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 3
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	stop := l.mortals(1)
+	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
+	shop := l.standbyShop(archived)
+	l.eventually("the Job is created", func() bool { return l.there(&batchv1.Job{}, "shop-init") })
+	l.endInit()
+	l.awaitRunning(shop)
+	l.awaitCondition(shop, v1alpha1.ConditionFirstBackupTaken, metav1.ConditionFalse, v1alpha1.ReasonAwaitingFirstBackup)
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.awaitCondition(shop, v1alpha1.ConditionFirstBackupTaken, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	first := shop.Status.Standby.FirstBackup
+	if first == nil || !strings.HasPrefix(first.Name, "shop-first-") {
+		t.Fatalf("%+v", shop.Status.Standby)
+	}
+	if err := l.Delete(t.Context(), &v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: first.Name}}); err != nil { // as retention would
+		t.Fatal(err)
+	}
+	l.settle()
+	if l.get(shop); shop.Status.BackupRequest != nil || shop.Status.Standby.FirstBackup == nil {
+		t.Errorf("another one is requested: %+v", shop.Status.BackupRequest)
+	}
+	l.beginDeletion(shop)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.awaitGone(shop)
+	stop()
+}
+
+func TestOnlyTheLineageOfAStandbysSourceCanBeChangedAndOnlyBeforeThePromotion(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	l.source()
+	shop := l.standbyShop(nil)
+	job := &batchv1.Job{}
+	l.eventually("the Job is created", func() bool { return l.there(job, "shop-init") })
+	try := func(change func(*v1alpha1.Standby)) error {
+		l.get(shop)
+		tried := shop.DeepCopy()
+		change(tried.Spec.Standby)
+		return l.Update(t.Context(), tried)
+	}
+	refused := func(what, says string, change func(*v1alpha1.Standby)) {
+		t.Helper()
+		l.eventually("the API server has answered about "+what, func() bool {
+			err := try(change)
+			if err == nil {
+				t.Fatalf("%s is accepted", what)
+			}
+			return strings.Contains(err.Error(), says)
+		})
+	}
+	refused("another repository", "source.repository.name", func(s *v1alpha1.Standby) { s.Source.Repository.Name = "other" })
+	refused("another policy", "Unsupported value", func(s *v1alpha1.Standby) { s.Reinit = "Always" })
+	l.change(shop, func() { shop.Spec.Standby.Reinit = v1alpha1.StandbyReinitFromNewerBackup })
+	l.eventually("the Job hears that it may be replaced", func() bool {
+		report := &corev1.ConfigMap{}
+		return l.there(report, "shop-init") && strings.Contains(report.Data[agentapi.StandbyWantedKey], `"reinit":"FromNewerBackup"`)
+	})
+	l.change(shop, func() { shop.Spec.Standby.Source.Repository.Lineage = "7-g1" })
+	l.eventually("a Job follows that lineage", func() bool {
+		again := &batchv1.Job{}
+		return l.there(again, "shop-init") && again.UID != job.UID && strings.Contains(string(workload.InlineSpec(again)), `"lineage":"7-g1"`)
+	})
+	refused("no lineage", "can't be removed", func(s *v1alpha1.Standby) { s.Source.Repository.Lineage = "" })
+	l.change(shop, func() { shop.Spec.Standby.Promote = v1alpha1.PromoteAtEndOfArchive })
+	refused("a lineage after the promotion was requested", "once a promotion was requested", func(s *v1alpha1.Standby) { s.Source.Repository.Lineage = "7-g2" })
+}
+
+func TestAStandbyThatFollowsGetsTheAgentOfANewSuite(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	l.source()
+	l.standbyShop(nil)
+	job, report, again := &batchv1.Job{}, &corev1.ConfigMap{}, &batchv1.Job{}
+	l.eventually("the Job is created", func() bool { return l.there(job, "shop-init") && l.there(report, "shop-init") })
+	upgrade := func(image string) {
+		l.stop()
+		l.agent.Image = image
+		l.startController()
+	}
+	upgrade("agent:2")
+	l.settle()
+	if l.there(again, "shop-init"); again.UID != job.UID {
+		t.Fatal("the restore of a backup was interrupted")
+	}
+	l.change(report, func() {
+		if report.Data == nil {
+			report.Data = map[string]string{}
+		}
+		report.Data[agentapi.StandbyKey] = followsNow
+	})
+	l.eventually("a Job has the new agent", func() bool {
+		return l.there(again, "shop-init") && again.UID != job.UID && workload.AgentImage(&corev1.Pod{Spec: again.Spec.Template.Spec}) == "agent:2"
+	})
+	l.settle()
+	if last := (&batchv1.Job{}); !l.there(last, "shop-init") || last.UID != again.UID {
+		t.Error("it is replaced again and again")
+	}
+}

@@ -167,7 +167,7 @@ func ofFailoverDrill(_ context.Context, object client.Object) []reconcile.Reques
 	return request(object.GetNamespace(), object.(*v1alpha1.FailoverDrill).Spec.Cluster.Name)
 }
 
-// ofBackup wakes a cluster whose final backup this is.
+// ofBackup wakes a cluster whose final backup, or first one after a promotion, this is.
 func ofBackup(_ context.Context, object client.Object) []reconcile.Request {
 	by := object.(*v1alpha1.Backup).Spec.RequestedBy
 	if by == nil || by.Kind != v1alpha1.KindPostgresCluster {

@@ -74,14 +74,17 @@ func Request(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	wanted := o.Cluster.Status.BackupRequest
+	if wanted != nil && wanted.Purpose == v1alpha1.PurposeFirst {
+		wanted = nil // see firstbackup: it says nothing of the last one
+	}
 	attempt := 0
 	if wanted != nil {
 		outcome, message := protocol.BackupOutcomeFor(o.FinalBackup, wanted)
 		if outcome != protocol.BackupFailed {
 			return flow.Next
 		}
-		attempt = attemptOf(wanted.Token) + 1
-		if again := endOf(o.FinalBackup).Add(pauseBefore(attempt)); o.Now.Before(again) {
+		var again time.Time
+		if attempt, again = Again(o.FinalBackup, wanted); o.Now.Before(again) {
 			return flow.Poll(again.Sub(o.Now), v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
 				"The final backup has failed: %s It is tried again at %s. %s", phrase.Sentence(message), again.UTC().Format(time.TimeOnly+" MST"), withoutBackup))
 		}
@@ -110,6 +113,12 @@ func Await(_ context.Context, o *observed.Cluster) flow.Outcome {
 	}
 	return flow.Poll(pace.QuietInterval, v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
 		"The deletion waits for Backup %s: %s %s", protocol.BackupName(*o.Cluster.Status.BackupRequest), phrase.Sentence(message), withoutBackup))
+}
+
+// Again is the number of the attempt after a backup that has failed, and when it is made.
+func Again(failed *v1alpha1.Backup, request *v1alpha1.BackupRequest) (attempt int, at time.Time) {
+	attempt = attemptOf(request.Token) + 1
+	return attempt, endOf(failed).Add(pauseBefore(attempt))
 }
 
 // attemptOf is the number at the end of a token.

@@ -41,6 +41,11 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 			return flow.Retry(err)
 		}
 		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, as spec has changed.")
+	case s.standbyOutdated(o):
+		if err := workload.Delete(ctx, s.Client, o.Cluster, o.Names.InitJob(), state); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonFollowingArchive, "The init Job is being created again, with the agent of this version of Howdah. It continues where it has ended.")
 	case !state.Exists && lacksSource(o):
 		return standingBy(o)
 	case !state.Exists:

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/repostore/location"
@@ -77,11 +78,19 @@ func (s *Steps) TellStandby(ctx context.Context, o *observed.Cluster) flow.Outco
 	if !o.ImportReport.DeletionTimestamp.IsZero() {
 		return flow.Next
 	}
+	return s.tell(ctx, o, agentapi.StandbyWantedKey, standbyWanted(o))
+}
+
+// standbyWanted is what the Job is told while it runs.
+func standbyWanted(o *observed.Cluster) agentapi.StandbyWanted {
 	wanted := agentapi.StandbyWanted{Cluster: string(o.Cluster.Identity())}
 	if status := o.Cluster.Status.Standby; status != nil && status.Promotion != nil {
 		wanted.Promote = agentapi.StandbyPromotion(status.Promotion.Mode)
 	}
-	return s.tell(ctx, o, agentapi.StandbyWantedKey, wanted)
+	if o.Cluster.Spec.Standby.Reinit == v1alpha1.StandbyReinitFromNewerBackup {
+		wanted.Reinit = agentapi.StandbyReinitFromNewer
+	}
+	return wanted
 }
 
 // restoreReport creates what a Job reports to again, if somebody has deleted that: a promotion would never reach it.
@@ -127,6 +136,21 @@ func toldOtherwise(o *observed.Cluster, job *batchv1.Job, wanted workload.Job) b
 	return err == nil && !bytes.Equal(content, workload.InlineSpec(job))
 }
 
+// standbyOutdated says whether the Job of a standby is to be replaced because it has the agent of another version of the suite. It serves nobody,
+// and continues where it has ended; but a backup that is being restored would begin again, and nobody ends a promotion for that.
+func (s *Steps) standbyOutdated(o *observed.Cluster) bool {
+	job, ok := o.Live[observed.Key("Job", o.Names.InitJob())].(*batchv1.Job)
+	if !ok || !observed.StandsBy(o) || !o.InitJob.Exists || o.InitJob.Ended() || o.InitJob.Done || lacksSource(o) || !restartwindow.Open(o) {
+		return false
+	}
+	said, status := observed.StandbyReport(o), o.Cluster.Status.Standby
+	if said == nil || said.Stage != agentapi.StandbyFollowing || status != nil && status.Promotion != nil {
+		return false
+	}
+	makesCopy := said.Reinit != nil && said.Reinit.Stage != agentapi.StandbyReinitPlanned
+	return !makesCopy && !s.initJob(o).HasAgent(job)
+}
+
 // standingBy is the outcome of a pass over a standby.
 func standingBy(o *observed.Cluster) flow.Outcome {
 	if reason, message := StandbySourceMissing(o); reason != "" && !o.InitJob.Exists {
@@ -144,7 +168,7 @@ func RecordPromotion(_ context.Context, o *observed.Cluster) flow.Outcome {
 	}
 	report.Standby(o)
 	status, at := standbyStatus(o), metav1.NewTime(o.Now.Truncate(time.Second))
-	status.PromotedAt, status.Progress, status.Problems, status.Stage, status.LagBytes = &at, nil, nil, "", 0
+	status.PromotedAt, status.Progress, status.Problems, status.Reinit, status.Stage, status.LagBytes = &at, nil, nil, nil, "", 0
 	return flow.Save(v1alpha1.ReasonPromoting, "The promotion is complete, and PostgreSQL is being started.")
 }
 

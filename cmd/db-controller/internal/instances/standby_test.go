@@ -7,12 +7,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -148,4 +151,66 @@ func TestAStandbyWithoutItsRepositoryKeepsTheJobThatRuns(t *testing.T) {
 	if reason, message := StandbySourceMissing(o); reason != v1alpha1.ReasonSecretNotFound || !strings.Contains(message, "Secret keys") {
 		t.Errorf("%s: %s", reason, message)
 	}
+}
+
+func TestTheJobOfAStandbyHearsWhetherACopyMayBeReplaced(t *testing.T) {
+	for policy, want := range map[v1alpha1.StandbyReinitPolicy]agentapi.StandbyReinitPolicy{
+		"": "", v1alpha1.StandbyReinitNever: "", "Unknown": "", v1alpha1.StandbyReinitFromNewerBackup: agentapi.StandbyReinitFromNewer,
+	} {
+		o := standby(func(o *observed.Cluster) { o.Cluster.Spec.Standby.Reinit = policy })
+		if got := standbyWanted(o); got.Reinit != want || got.Cluster != "u1" || got.Promote != "" {
+			t.Errorf("%q: %+v", policy, got)
+		}
+	}
+}
+
+// A suite that was upgraded has another agent. The standby serves nobody, but what it does may take long, or not be interrupted.
+func TestAStandbyThatFollowsGetsTheAgentOfAnotherSuiteInTheMaintenanceWindow(t *testing.T) {
+	const following, restoring, promoting = `{"stage":"Following"}`, `{"stage":"Restoring"}`, `{"stage":"Promoting"}`
+	for name, c := range map[string]struct {
+		agent, said string
+		change      func(*observed.Cluster)
+		want        bool
+	}{
+		"it is the same":    {"agent:1", following, nil, false},
+		"it is another one": {"agent:2", following, nil, true},
+		"outside of the window": {"agent:2", following, func(o *observed.Cluster) {
+			o.Cluster.Spec.MaintenanceWindow = observedtest.WindowOf("0 3 * * 0", "UTC", 3600e9)
+		}, false},
+		"it restores":           {"agent:2", restoring, nil, false},
+		"it makes another copy": {"agent:2", `{"stage":"Following","reinit":{"stage":"Restoring"}}`, nil, false},
+		"it plans another copy": {"agent:2", `{"stage":"Following","reinit":{"stage":"Planned"}}`, nil, true},
+		"it is being promoted":  {"agent:2", promoting, nil, false},
+		"its promotion was requested": {"agent:2", following, func(o *observed.Cluster) {
+			o.Cluster.Status.Standby = &v1alpha1.StandbyStatus{Promotion: &v1alpha1.StandbyPromotionRequest{}}
+		}, false},
+		"nothing is known of it":        {"agent:2", "", nil, false},
+		"it has ended":                  {"agent:2", following, func(o *observed.Cluster) { o.InitJob = workload.State{Exists: true, Done: true} }, false},
+		"the source's repository lacks": {"agent:2", following, func(o *observed.Cluster) { o.StandbyRepository = nil }, false},
+	} {
+		o := standby(func(o *observed.Cluster) {
+			o.InitJob = workload.State{Exists: true, LivePods: 1}
+			o.ImportReport = &corev1.ConfigMap{Data: map[string]string{agentapi.StandbyKey: c.said}}
+			created := jobOf(t, (&Steps{Agent: workload.Agent{Image: "agent:1"}}).initJob(o))
+			o.Live[observed.Key("Job", o.Names.InitJob())] = created
+			observedtest.OrNothing(c.change)(o)
+		})
+		if got := (&Steps{Agent: workload.Agent{Image: c.agent}}).standbyOutdated(o); got != c.want {
+			t.Errorf("%s: it is replaced: %t", name, got)
+		}
+	}
+}
+
+// jobOf is a Job as it is created.
+func jobOf(t *testing.T, wanted workload.Job) *batchv1.Job {
+	t.Helper()
+	client := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
+	if err := wanted.Ensure(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	job := &batchv1.Job{}
+	if err := client.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: wanted.Name}, job); err != nil {
+		t.Fatal(err)
+	}
+	return job
 }

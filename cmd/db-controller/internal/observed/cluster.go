@@ -141,8 +141,8 @@ type Cluster struct {
 	// Secret of it that isn't there, and that the pod would have to mount.
 	StandbyRepository *v1alpha1.BackupRepository
 	StandbyMissing    string
-	// FinalBackup that responds to status.backupRequest; nil: it is not there.
-	FinalBackup *v1alpha1.Backup
+	// FinalBackup or FirstBackup that responds to status.backupRequest; nil: it is not there, or the request is for the other one.
+	FinalBackup, FirstBackup *v1alpha1.Backup
 
 	// AgentOfPods that are made from now on.
 	AgentOfPods workload.Agent

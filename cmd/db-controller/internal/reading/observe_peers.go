@@ -49,7 +49,10 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 		if err != nil {
 			return err
 		}
-		if found {
+		switch {
+		case found && request.Purpose == v1alpha1.PurposeFirst:
+			o.FirstBackup = backup
+		case found:
 			o.FinalBackup = backup
 		}
 	}

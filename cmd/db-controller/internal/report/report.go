@@ -11,6 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/firstbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
@@ -61,6 +62,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportMonitoring(o, conditions)
 	reportMaintenance(o, conditions)
 	reportStandby(o, conditions)
+	firstbackup.Report(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}

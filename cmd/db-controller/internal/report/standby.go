@@ -43,8 +43,27 @@ func Standby(o *observed.Cluster) {
 			Reason: observed.Bounded(p.Reason, longestStandbyReason), Message: flow.Sentence(observed.Bounded(p.Message, longestStandbyText)),
 		})
 	}
-	if status.Progress = nil; said.Stage == agentapi.StandbyRestoring {
+	status.Reinit, status.ReinitializedAt = reinit(said.Reinit), timeOf(said.ReinitializedAt)
+	restores := said.Stage == agentapi.StandbyRestoring || status.Reinit != nil && status.Reinit.Stage == v1alpha1.StandbyReinitRestoring
+	if status.Progress = nil; restores {
 		status.Progress = o.ImportProgress()
+	}
+}
+
+// reinit is another copy, as far as what was said of it can be true.
+func reinit(said *agentapi.StandbyReinit) *v1alpha1.StandbyReinit {
+	if said == nil {
+		return nil
+	}
+	stage := v1alpha1.StandbyReinitStage(said.Stage)
+	switch stage {
+	case v1alpha1.StandbyReinitPlanned, v1alpha1.StandbyReinitRestoring, v1alpha1.StandbyReinitCatchingUp:
+	default:
+		return nil
+	}
+	return &v1alpha1.StandbyReinit{
+		Stage: stage, Reason: standbyReason(said.Reason), BeyondLSN: position(said.Beyond), StartsAt: *observed.TimeOf(said.StartsAt),
+		Lineage: observed.Bounded(said.Lineage, longestStandbyName), Backup: observed.Bounded(said.Backup, longestStandbyName),
 	}
 }
 
@@ -95,7 +114,7 @@ func followsSource(o *observed.Cluster) condition.Finding {
 // standbyReason is one of those that a standby may have. A pod could say anything.
 func standbyReason(said string) string {
 	switch said {
-	case v1alpha1.ReasonDiverged, v1alpha1.ReasonWALMissing, v1alpha1.ReasonSourceMoved:
+	case v1alpha1.ReasonDiverged, v1alpha1.ReasonWALMissing, v1alpha1.ReasonSourceMoved, v1alpha1.ReasonReinitializing:
 		return said
 	}
 	return v1alpha1.ReasonNotFollowing

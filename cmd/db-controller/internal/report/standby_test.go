@@ -48,6 +48,7 @@ func TestAStandbySaysWhetherItFollows(t *testing.T) {
 		}, metav1.ConditionFalse, v1alpha1.ReasonRestoringBackup, "is being restored: 1.0 of 4.0 MiB."},
 		"it can't restore":     {`{"stage":"Restoring","problems":[{"reason":"NotFollowing","message":"the repository is empty"}]}`, nil, metav1.ConditionFalse, v1alpha1.ReasonRestoringBackup, "The repository is empty."},
 		"it saysFollowing":     {saysFollowing, nil, metav1.ConditionTrue, v1alpha1.ReasonFollowingArchive, "replayed up to LSN 0/5000000, last commit at 2026-03-01T12:00:00Z, 1.0 MiB of the archive to replay, which was written last at 2026-03-01T12:01:00Z. To promote it, set spec.standby.promote."},
+		"another copy is made": {`{"stage":"Following","problems":[{"reason":"Reinitializing","message":"It is."},{"reason":"Diverged","message":"It has."}]}`, nil, metav1.ConditionFalse, v1alpha1.ReasonReinitializing, "It is. It has."},
 		"it has diverged":      {`{"stage":"Following","problems":[{"reason":"Diverged","message":"It has."}]}`, nil, metav1.ConditionFalse, v1alpha1.ReasonDiverged, "It has."},
 		"a reason of its own":  {`{"stage":"Following","problems":[{"reason":"Odd","message":"It is."}]}`, nil, metav1.ConditionFalse, v1alpha1.ReasonNotFollowing, "It is."},
 		"it is being promoted": {strings.Replace(saysFollowing, "Following", "Promoting", 1), nil, metav1.ConditionFalse, v1alpha1.ReasonPromoting, "The standby is being promoted."},
@@ -117,6 +118,29 @@ func TestWhatThePodOfAStandbySaysFitsIntoTheStatus(t *testing.T) {
 		odd := standby(said, nil)
 		if Standby(odd); odd.Cluster.Status.Standby != nil {
 			t.Errorf("%s: %+v", said, odd.Cluster.Status.Standby)
+		}
+	}
+}
+
+func TestAnotherCopyOfAStandbyIsShown(t *testing.T) {
+	const planned = `{"stage":"Following","reinitializedAt":"2026-02-01T12:00:00Z","reinit":{"stage":"Planned","reason":"Diverged","lineage":"7-g0","backup":"b","beyond":"0/5000000","startsAt":"2026-03-01T12:10:00Z"}}`
+	restoring := strings.Replace(planned, "Planned", "Restoring", 1)
+	for said, want := range map[string]string{
+		planned: "Planned", restoring: "Restoring", strings.Replace(planned, "Planned", "Odd", 1): "", saysFollowing: "",
+	} {
+		o := standby(said, func(o *observed.Cluster) {
+			o.ImportReport.Data[agentapi.ImportProgressKey] = `{"phase":"Fetching","doneBytes":1,"totalBytes":4}`
+		})
+		Standby(o)
+		status, got := o.Cluster.Status.Standby, ""
+		if r := status.Reinit; r != nil {
+			got = string(r.Stage)
+			if r.Reason != "Diverged" || r.Lineage != "7-g0" || r.Backup != "b" || r.BeyondLSN != "0/5000000" || r.StartsAt.Minute() != 10 || status.ReinitializedAt == nil {
+				t.Errorf("%+v", r)
+			}
+		}
+		if got != want || (status.Progress != nil) != (want == "Restoring") {
+			t.Errorf("%s: %q, progress %+v", said, got, status.Progress)
 		}
 	}
 }
