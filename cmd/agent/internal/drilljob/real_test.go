@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -31,7 +32,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 		t.Fatal(err)
 	}
 	b.Worker = Worker{
-		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres " + superuserOptions(pg.Major), Server: "host=" + b.SocketDir,
+		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres options=" + postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(pg.Major))), Server: "host=" + b.SocketDir,
 		StatementTimeout: time.Minute, LockTimeout: time.Minute,
 		Patience: time.Minute, Pause: 10 * time.Millisecond, Now: time.Now,
 	}

@@ -1,24 +1,21 @@
 package importjob
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"howdah.dev/howdah/cmd/agent/internal/pgprogram"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // copyDatabase brings the schema, then the data, then indexes and constraints, all of one snapshot.
@@ -34,15 +31,15 @@ func (w *Worker) copyDatabase(ctx context.Context, source *source, d Database, m
 	}
 	defer remove()
 	args := w.dumpArguments(d, snapshot)
-	if err := run(ctx, source.environment(d.Name), nil, w.program("pg_dump"), append(args, "--section=pre-data", "--section=post-data", "--file="+path)...); err != nil {
+	if err := pgprogram.Run(ctx, source.environment(d.Name), nil, w.program("pg_dump"), append(args, "--section=pre-data", "--section=post-data", "--file="+path)...); err != nil {
 		return err
 	}
 	list, err := w.contents(ctx, path)
 	if err != nil {
 		return err
 	}
-	restore := []string{"--exit-on-error", "--no-password", "--no-tablespaces", "--dbname=" + conninfo(d.Name), "--use-list=" + list}
-	if err := run(ctx, w.targetEnvironment(), nil, w.program("pg_restore"), append(restore, "--section=pre-data", path)...); err != nil {
+	restore := []string{"--exit-on-error", "--no-password", "--no-tablespaces", "--dbname=" + "dbname=" + postgres.QuoteConnInfo(d.Name), "--use-list=" + list}
+	if err := pgprogram.Run(ctx, w.targetEnvironment(), nil, w.program("pg_restore"), append(restore, "--section=pre-data", path)...); err != nil {
 		return err
 	}
 	meter.begin(d)
@@ -55,42 +52,27 @@ func (w *Worker) copyDatabase(ctx context.Context, source *source, d Database, m
 
 // buildIndexes brings what comes after the data.
 func (w *Worker) buildIndexes(ctx context.Context, d Database, path string, restore []string, meter *meter) error {
-	out, err := output(ctx, w.targetEnvironment(), w.program("pg_restore"), "--list", "--section=post-data", path)
+	out, err := pgprogram.Output(ctx, w.targetEnvironment(), w.program("pg_restore"), "--list", "--section=post-data", path)
 	if err != nil {
 		return err
 	}
-	meter.beginIndexes(d, len(entries(out)))
+	meter.beginIndexes(d, len(pgprogram.Entries(out)))
 	built := func(line string) {
 		if strings.Contains(line, "finished item") || strings.Contains(line, ": creating ") {
 			meter.indexBuilt()
 		}
 	}
-	return run(ctx, w.targetEnvironment(), built, w.program("pg_restore"),
+	return pgprogram.Run(ctx, w.targetEnvironment(), built, w.program("pg_restore"),
 		append(restore, "--section=post-data", "--verbose", fmt.Sprintf("--jobs=%d", w.Task.Connections), path)...)
-}
-
-// conninfo names a database whatever characters it has.
-func conninfo(database string) string {
-	return "dbname='" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(database) + "'"
-}
-
-// entries are the lines of a list of contents that are no comments.
-func entries(list []byte) (lines []string) {
-	for line := range strings.SplitSeq(string(list), "\n") {
-		if line != "" && !strings.HasPrefix(line, ";") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 // contents writes what of an archive is restored, and returns where.
 func (w *Worker) contents(ctx context.Context, path string) (list string, err error) {
-	out, err := output(ctx, w.targetEnvironment(), w.program("pg_restore"), "--list", path)
+	out, err := pgprogram.Output(ctx, w.targetEnvironment(), w.program("pg_restore"), "--list", path)
 	if err != nil {
 		return "", err
 	}
-	kept := slices.DeleteFunc(entries(out), w.staysBehind)
+	kept := slices.DeleteFunc(pgprogram.Entries(out), w.staysBehind)
 	list = filepath.Join(filepath.Dir(path), "contents")
 	return list, os.WriteFile(list, []byte(strings.Join(kept, "\n")+"\n"), 0o600)
 }
@@ -170,8 +152,8 @@ func (w *Worker) copyData(ctx context.Context, source *source, d Database, args 
 func (w *Worker) copyStream(ctx context.Context, source *source, d Database, part stream, meter *meter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	dump := command(ctx, source.environment(d.Name), w.program("pg_dump"), part.args...)
-	restore := command(ctx, w.targetEnvironment(), w.program("pg_restore"), "--exit-on-error", "--no-password", "--dbname="+conninfo(d.Name), "--verbose")
+	dump := pgprogram.Command(ctx, source.environment(d.Name), w.program("pg_dump"), part.args...)
+	restore := pgprogram.Command(ctx, w.targetEnvironment(), w.program("pg_restore"), "--exit-on-error", "--no-password", "--dbname=dbname="+postgres.QuoteConnInfo(d.Name), "--verbose")
 	from, err := dump.StdoutPipe()
 	if err != nil {
 		return err
@@ -180,7 +162,7 @@ func (w *Worker) copyStream(ctx context.Context, source *source, d Database, par
 	if err != nil {
 		return err
 	}
-	dumpSaid, restoreSaid := &said{}, &said{each: meter.tableLine}
+	dumpSaid, restoreSaid := &pgprogram.Said{}, &pgprogram.Said{Each: meter.tableLine}
 	dump.Stderr, restore.Stderr = dumpSaid, restoreSaid
 	if err := restore.Start(); err != nil {
 		return err
@@ -190,7 +172,7 @@ func (w *Worker) copyStream(ctx context.Context, source *source, d Database, par
 		return errors.Join(err, restore.Wait())
 	}
 	progress := meter.part(part.bytes)
-	_, copied := io.CopyBuffer(struct{ io.Writer }{to}, &counted{from: from, add: progress.add}, make([]byte, 256<<10))
+	_, copied := io.CopyBuffer(struct{ io.Writer }{to}, &pgprogram.Counted{From: from, Add: progress.add}, make([]byte, 256<<10))
 	if copied != nil {
 		cancel() // whoever is left would wait
 	}
@@ -200,11 +182,11 @@ func (w *Worker) copyStream(ctx context.Context, source *source, d Database, par
 	restored := restore.Wait()
 	switch {
 	case copied != nil && restored != nil: // pg_restore has given up, and pg_dump writes to nobody
-		return restoreSaid.explain("pg_restore", restored)
+		return restoreSaid.Explain("pg_restore", restored)
 	case dumped != nil:
-		return dumpSaid.explain("pg_dump", dumped)
+		return dumpSaid.Explain("pg_dump", dumped)
 	case restored != nil:
-		return restoreSaid.explain("pg_restore", restored)
+		return restoreSaid.Explain("pg_restore", restored)
 	case copied != nil:
 		return copied
 	}
@@ -213,94 +195,4 @@ func (w *Worker) copyStream(ctx context.Context, source *source, d Database, par
 		closed = nil
 	}
 	return closed
-}
-
-// counted says how much was read.
-type counted struct {
-	from io.Reader
-	add  func(int64)
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	c.add(int64(n))
-	return n, err
-}
-
-func command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = env
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// run runs a program, and has each line that it says on standard error looked at.
-func run(ctx context.Context, env []string, each func(string), name string, args ...string) error {
-	cmd := command(ctx, env, name, args...)
-	errs := &said{each: each}
-	cmd.Stderr = errs
-	if err := cmd.Run(); err != nil {
-		return errs.explain(filepath.Base(name), err)
-	}
-	return nil
-}
-
-func output(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
-	cmd := command(ctx, env, name, args...)
-	errs := &said{}
-	cmd.Stderr = errs
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, errs.explain(filepath.Base(name), err)
-	}
-	return out, nil
-}
-
-// said keeps what a program says of its errors, and leaves out the rows and statements that it quotes.
-type said struct {
-	each func(string)
-
-	mu      sync.Mutex
-	partial string
-	errors  []string
-}
-
-const mostErrors = 6
-
-// Write takes a part of the output.
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := s.partial + string(p)
-	for {
-		line, rest, whole := strings.Cut(text, "\n")
-		if !whole {
-			s.partial = line[:min(len(line), bufio.MaxScanTokenSize)]
-			return len(p), nil
-		}
-		s.take(line)
-		text = rest
-	}
-}
-
-func (s *said) take(line string) {
-	if s.each != nil {
-		s.each(line)
-	}
-	for _, kind := range []string{": error: ", ": fatal: ", "from TOC entry", "ERROR: ", "HINT: "} {
-		if strings.Contains(line, kind) && !strings.HasPrefix(line, "DETAIL") && !strings.HasPrefix(line, "CONTEXT") && len(s.errors) < mostErrors {
-			s.errors = append(s.errors, strings.TrimSpace(line))
-			return
-		}
-	}
-}
-
-func (s *said) explain(program string, err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.errors) == 0 {
-		return fmt.Errorf("%s: %w", program, err)
-	}
-	return fmt.Errorf("%s: %w: %s", program, err, strings.Join(s.errors, " "))
 }

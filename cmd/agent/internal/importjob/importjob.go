@@ -22,6 +22,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/pgprogram"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -144,7 +145,7 @@ func (w *Worker) finish(ctx context.Context, source *source, inv *Inventory, sum
 	}
 	meter.phase(phaseAnalyzing, "The planner's statistics are being collected.")
 	env := w.targetEnvironment()
-	if err := run(ctx, env, nil, filepath.Join(w.BinDir, "vacuumdb"), "--all", "--analyze-only", "--quiet", "--no-password", fmt.Sprintf("--jobs=%d", w.Task.Connections)); err != nil {
+	if err := pgprogram.Run(ctx, env, nil, filepath.Join(w.BinDir, "vacuumdb"), "--all", "--analyze-only", "--quiet", "--no-password", fmt.Sprintf("--jobs=%d", w.Task.Connections)); err != nil {
 		return fmt.Errorf("collect statistics: %w", err)
 	}
 	if w.Task.Online != nil {
@@ -287,7 +288,7 @@ func pattern(name string) string {
 }
 
 func (w *Worker) targetEnvironment() []string {
-	return append(plainEnvironment(), "PGHOST="+w.Target.SocketDir, fmt.Sprintf("PGPORT=%d", w.Target.Port), "PGUSER="+postgres.RoleSuperuser,
+	return append(pgprogram.Environment(), "PGHOST="+w.Target.SocketDir, fmt.Sprintf("PGPORT=%d", w.Target.Port), "PGUSER="+postgres.RoleSuperuser,
 		"PGPASSFILE=/nonexistent", "PGSSLMODE=disable", "PGOPTIONS="+local.Options(w.Major))
 }
 

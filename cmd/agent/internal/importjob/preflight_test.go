@@ -1,7 +1,6 @@
 package importjob
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -125,19 +124,6 @@ func TestRightsOfAProviderInPostgreSQLItselfAndUnwantedExtensionsStayBehind(t *t
 	}
 }
 
-func TestWhatAProgramSaysOfRowsIsNotRepeated(t *testing.T) {
-	s := &said{}
-	for _, part := range []string{"pg_restore: processing data for table \"public.a\"\npg_restore: err", "or: COPY failed for table \"a\": ERROR:  invalid byte sequence\n",
-		"DETAIL:  Key (name)=(secret) already exists.\n", "CONTEXT:  COPY a, line 1: \"secret ERROR: \"\n", "Command was: ALTER ROLE x PASSWORD 'secret'\n"} {
-		if _, err := s.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.explain("pg_restore", errFake); strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "COPY failed for table") {
-		t.Error(err)
-	}
-}
-
 func TestARoleComesAsItWasButForThePowersOfASuperuser(t *testing.T) {
 	r := Role{Name: `a"b`, Superuser: true, Inherit: true, Login: true, Limit: -1, Password: "SCRAM-SHA-256$x", ValidUntil: "infinity", Comment: `it's \ `}
 	want := []string{
@@ -183,5 +169,3 @@ func TestADatabaseGetsTheLocaleThatItHadUnlessTheClustersIsWanted(t *testing.T) 
 		t.Errorf("%q", got)
 	}
 }
-
-var errFake = errors.New("exit status 1")

@@ -15,6 +15,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/pgprogram"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -82,7 +83,7 @@ func readSecret(key *agentapi.SecretKey, dir string) ([]byte, error) {
 
 // environment of PostgreSQL's programs that connect to a database of the source.
 func (s *source) environment(database string) []string {
-	env := append(plainEnvironment(),
+	env := append(pgprogram.Environment(),
 		"PGHOST="+s.at.Host, "PGPORT="+strconv.Itoa(s.at.Port), "PGUSER="+s.at.User, "PGDATABASE="+database, "PGSSLMODE="+s.at.SSLMode,
 		"PGCONNECT_TIMEOUT=30", "PGAPPNAME="+applicationName, "PGGSSENCMODE=disable")
 	for name, path := range map[string]string{"PGPASSFILE": s.passfile, "PGSSLROOTCERT": s.ca, "PGSSLCERT": s.certificate, "PGSSLKEY": s.key} {
@@ -92,16 +93,6 @@ func (s *source) environment(database string) []string {
 		env = append(env, name+"="+path)
 	}
 	return env
-}
-
-// plainEnvironment is ours without what would tell libpq anything.
-func plainEnvironment() (env []string) {
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "PG") {
-			env = append(env, entry)
-		}
-	}
-	return append(env, "LC_ALL=C", "TZ=UTC")
 }
 
 // connect opens a session that writes nothing.
