@@ -1,4 +1,4 @@
-// Package clustercopy is the temporary copy of a PostgresCluster that a drill or a rehearsal restores from a backup, checks and
+// Package clustercopy is the temporary copy of a PostgresCluster that a drill, a rehearsal or a restore of tables restores from a backup, reads and
 // deletes. The cluster that was backed up is not touched, and the copy writes to no bucket.
 package clustercopy
 
@@ -37,12 +37,13 @@ type Copy struct {
 	Owner client.Object
 	Kind  string
 	Name  string
-	// Cluster whose backup is restored, and Repository that has it.
-	Cluster, Repository string
-	// TargetTime; empty: the end of the archive.
-	TargetTime string
-	Storage    *v1alpha1.NewStorage
-	Resources  *v1alpha1.Resources
+	// Source of the data, and Target; nil: the end of the archive.
+	Source v1alpha1.RestoreSource
+	Target *v1alpha1.RestoreTarget
+	// Mode; empty: the copy is restored.
+	Mode      v1alpha1.RestoreMode
+	Storage   *v1alpha1.NewStorage
+	Resources *v1alpha1.Resources
 	// AcceptRecorded are the fields that it takes from a repository that is neither encrypted nor signed.
 	AcceptRecorded []v1alpha1.RecordedField
 }
@@ -56,26 +57,25 @@ var quiet = map[string]v1alpha1.ParameterValue{
 
 // Restore is what creates the copy, and has it deleted with itself.
 func (c Copy) Restore() *v1alpha1.Restore {
-	restore := &v1alpha1.Restore{
+	return &v1alpha1.Restore{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Owner.GetNamespace(), Name: c.Name,
 			Labels:          map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c.Owner, v1alpha1.GroupVersion.WithKind(c.Kind))},
 		},
 		Spec: v1alpha1.RestoreSpec{
-			Source: v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{
-				Name: c.Cluster, Repository: &v1alpha1.LocalReference{Name: c.Repository},
-			}},
+			Source: c.Source, Target: c.Target, Mode: c.Mode,
 			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{
 				Name: c.Name, Temporary: true, SuperuserAccess: ptr.To(true), Parameters: quiet,
 				Storage: c.Storage, Resources: c.Resources, AcceptRecorded: c.AcceptRecorded,
 			}},
 		},
 	}
-	if c.TargetTime != "" {
-		restore.Spec.Target = &v1alpha1.RestoreTarget{Time: c.TargetTime}
-	}
-	return restore
+}
+
+// OfCluster is the archive of a cluster in a repository.
+func OfCluster(cluster, repository string) v1alpha1.RestoreSource {
+	return v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: cluster, Repository: &v1alpha1.LocalReference{Name: repository}}}
 }
 
 // Seen is what exists of a copy.

@@ -15,9 +15,13 @@ import (
 // newRestore is the Restore of a drill. It belongs to the repository, and its cluster to it.
 func newRestore(repo *v1alpha1.BackupRepository, run *v1alpha1.DrillRun) *v1alpha1.Restore {
 	spec := repo.Spec.Drill
+	target := (*v1alpha1.RestoreTarget)(nil)
+	if run.TargetTime != "" {
+		target = &v1alpha1.RestoreTarget{Time: run.TargetTime}
+	}
 	return clustercopy.Copy{
-		Owner: repo, Kind: v1alpha1.KindBackupRepository, Name: run.Name, Cluster: spec.Cluster.Name, Repository: repo.Name,
-		TargetTime: run.TargetTime, Storage: spec.Storage, Resources: spec.Resources, AcceptRecorded: spec.AcceptRecorded,
+		Owner: repo, Kind: v1alpha1.KindBackupRepository, Name: run.Name, Source: clustercopy.OfCluster(spec.Cluster.Name, repo.Name),
+		Target: target, Storage: spec.Storage, Resources: spec.Resources, AcceptRecorded: spec.AcceptRecorded,
 	}.Restore()
 }
 

@@ -161,7 +161,7 @@ func (r rehearser) ensureCopy(ctx context.Context, o *observed) flow.Outcome {
 	case restore == nil:
 		wanted := o.upgrade.Spec.Rehearsal
 		return r.create(ctx, o, clustercopy.Copy{
-			Owner: o.upgrade, Kind: v1alpha1.KindUpgrade, Name: run.Name, Cluster: o.cluster.Name, Repository: o.cluster.Spec.Archive.Repository.Name,
+			Owner: o.upgrade, Kind: v1alpha1.KindUpgrade, Name: run.Name, Source: clustercopy.OfCluster(o.cluster.Name, o.cluster.Spec.Archive.Repository.Name),
 			Storage: wanted.Storage, Resources: wanted.Resources,
 		}.Restore(), v1alpha1.KindRestore, v1alpha1.ReasonRestoreFailed)
 	case run.RestoreUID == "":
