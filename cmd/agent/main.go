@@ -28,6 +28,7 @@ var commands = []func() *cobra.Command{
 	failoverDrillCommand,
 	upgradeCommand,
 	restoreCommand,
+	tablesCommand,
 	watchdogCommand,
 	poolerCommand,
 }
