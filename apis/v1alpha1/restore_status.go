@@ -18,7 +18,7 @@ type RestoreStatus struct {
 	// Plan is fixed before anything is created or touched.
 	// +optional
 	Plan *RestorePlan `json:"plan,omitempty"`
-	// Cluster is the PostgresCluster that was created, or that is restored in place.
+	// Cluster is the PostgresCluster that was created, that is restored in place, or that tables are restored into.
 	// +optional
 	Cluster *CreatedCluster `json:"cluster,omitempty"`
 	// VolumeLockStatus says how far the work on the volumes of the cluster is.
@@ -32,6 +32,9 @@ type RestoreStatus struct {
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+	// IntoCluster says how far a restore into a running cluster is.
+	// +optional
+	IntoCluster *IntoClusterStatus `json:"intoCluster,omitempty"`
 	// Reached says where recovery ended.
 	// +optional
 	Reached *ReachedPoint `json:"reached,omitempty"`

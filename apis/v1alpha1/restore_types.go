@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Restore restores a cluster to a point in time, into a new PostgresCluster or in place.
+// Restore restores a cluster to a point in time, into a new PostgresCluster or in place, or some of its tables into a running one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgr,categories=howdah
@@ -76,7 +76,7 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	MaxDowntime *metav1.Duration `json:"maxDowntime,omitempty"`
 	// Cancel ends a restore before its cluster runs on the restored data. A new cluster is deleted; a cluster that is being
-	// restored in place returns to its previous data.
+	// restored in place returns to its previous data; of a restore into a running cluster, nothing is left, unless it was committed.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 	// TTLSecondsAfterFinished deletes the Restore (not the cluster) this long after it ended, unless it could not be undone and
@@ -184,7 +184,7 @@ type RestoreTarget struct {
 }
 
 // RestoreDestination is where the data goes.
-// +kubebuilder:validation:XValidation:rule="has(self.newCluster) != has(self.inPlace)",message="spec.destination must have exactly one of newCluster and inPlace"
+// +kubebuilder:validation:XValidation:rule="[has(self.newCluster), has(self.inPlace), has(self.intoCluster)].filter(x, x).size() == 1",message="spec.destination must have exactly one of newCluster, inPlace and intoCluster"
 type RestoreDestination struct {
 	// NewCluster is created by the Restore.
 	// +optional
@@ -192,6 +192,9 @@ type RestoreDestination struct {
 	// InPlace restores an existing cluster under its name. It can be undone until it is confirmed.
 	// +optional
 	InPlace *InPlace `json:"inPlace,omitempty"`
+	// IntoCluster brings tables, schemas or a database back into a cluster that runs on. Nothing that exists there is changed.
+	// +optional
+	IntoCluster *IntoCluster `json:"intoCluster,omitempty"`
 }
 
 // ClusterName is the PostgresCluster that the data goes to.
@@ -201,6 +204,8 @@ func (d RestoreDestination) ClusterName() string {
 		return d.InPlace.Name
 	case d.NewCluster != nil:
 		return d.NewCluster.Name
+	case d.IntoCluster != nil:
+		return d.IntoCluster.Name
 	}
 	return ""
 }

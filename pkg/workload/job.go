@@ -35,6 +35,7 @@ const (
 	ComponentInspection    = "inspection"
 	ComponentImportRelease = "import-release"
 	ComponentFailoverDrill = "failover-drill"
+	ComponentTableRestore  = "table-restore"
 )
 
 // WritingComponents are those whose pods write to a data volume; one of them at a time.

@@ -52,7 +52,7 @@ func expected(plan *v1alpha1.RestorePlan, last *v1alpha1.Restore) int64 {
 
 // observeLast reads the last Restore of the namespace that says how long it took, while there is no plan yet.
 func (r *Reconciler) observeLast(ctx context.Context, o *observed) error {
-	if o.restore.Status.Plan != nil || o.ended() || o.deleting() {
+	if o.restore.Status.Plan != nil || o.ended() || o.deleting() || o.intoCluster() != nil {
 		return nil
 	}
 	all := &v1alpha1.RestoreList{}

@@ -313,8 +313,8 @@ func TestWhatCannotBeAskedForInPlaceIsRefusedAtOnce(t *testing.T) {
 		change func(*v1alpha1.RestoreSpec)
 		want   string
 	}{
-		"two destinations":            {func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"} }, "must have exactly one of newCluster and inPlace"},
-		"no destination":              {func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster = nil }, "must have exactly one of newCluster and inPlace"},
+		"two destinations":            {func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"} }, "must have exactly one of newCluster, inPlace and intoCluster"},
+		"no destination":              {func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster = nil }, "must have exactly one of newCluster, inPlace and intoCluster"},
 		"a decision on a new cluster": {func(s *v1alpha1.RestoreSpec) { s.Decision = v1alpha1.DecisionUndo }, "apply to a restore in place"},
 		"two targets": {func(s *v1alpha1.RestoreSpec) {
 			s.Target = &v1alpha1.RestoreTarget{XID: 700, Immediate: true}

@@ -48,7 +48,7 @@ func (o *observed) ownLogins() []string {
 // observeLogins reads the Secrets of the new cluster, until its volumes are requested. By then they all exist.
 func (r *Reconciler) observeLogins(ctx context.Context, o *observed) error {
 	status := &o.restore.Status
-	if o.inPlace() || o.ended() || o.deleting() || status.Failure != nil || status.VolumeLockRequest != nil {
+	if o.restore.Spec.Destination.NewCluster == nil || o.ended() || o.deleting() || status.Failure != nil || status.VolumeLockRequest != nil {
 		return nil
 	}
 	names := []string{protocol.AppSecret(o.restore.Spec.Destination.ClusterName())}

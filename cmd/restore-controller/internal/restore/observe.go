@@ -43,6 +43,8 @@ type observed struct {
 	restorable, previousRestorable bool
 	// previousDoubt says why the archive of the previous data may not lead to its end; empty: it does. It is read along with them.
 	previousDoubt string
+	// into is what there is of a restore into a running cluster.
+	into intoSeen
 	// writers have replaced the data of the cluster since, where the Restore is to be undone.
 	writers []protocol.Writer
 }
@@ -73,7 +75,7 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 			return o, err
 		}
 	}
-	for _, read := range []func(context.Context, *observed) error{r.observeWriters, r.observeRestorable, r.observeLast, r.observeLogins, r.observeSource} {
+	for _, read := range []func(context.Context, *observed) error{r.observeWriters, r.observeRestorable, r.observeLast, r.observeLogins, r.observeSource, intoRestorer{r}.observe} {
 		if err := read(ctx, o); err != nil {
 			return o, err
 		}
@@ -83,7 +85,7 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 
 // observeSource reads where the data comes from, while that is still of interest.
 func (r *Reconciler) observeSource(ctx context.Context, o *observed) (err error) {
-	if o.ended() || o.deleting() {
+	if o.ended() || o.deleting() || o.intoCluster() != nil { // the copy has a Restore of its own
 		return nil
 	}
 	if spec := o.restore.Spec.Source; spec.Backup != nil {

@@ -1,6 +1,7 @@
 // Package restore brings one Restore to its end: it plans in the bucket how to reach the target, creates the PostgresCluster or
 // takes an existing one, requests its volumes, has one Job write the data there, and hands it over. Until the cluster runs on
-// the restored data, every failure leads back to nothing at all, or to the previous data.
+// the restored data, every failure leads back to nothing at all, or to the previous data. Tables go into a running cluster from a temporary copy,
+// which is a Restore of its own.
 package restore
 
 import (
@@ -79,8 +80,11 @@ type step = flow.Step[*observed]
 // plan is the algorithm. The work is given up in the opposite order: the Job is stopped, the volumes are given back, and the
 // cluster that never ran is deleted.
 func (r *Reconciler) plan(o *observed) []step {
-	if o.inPlace() {
+	switch {
+	case o.inPlace():
 		return r.planInPlace(o)
+	case o.intoCluster() != nil:
+		return intoRestorer{r}.plan(o)
 	}
 	giveUp := []step{r.stopJob, withdrawLock, awaitReturned, r.deleteUnfinished, awaitClusterDeleted}
 	switch {

@@ -52,6 +52,9 @@ func summary(restore *v1alpha1.Restore) string {
 	if restore.Spec.Mode == v1alpha1.RestorePlanOnly {
 		return planned(status.Plan)
 	}
+	if restore.Spec.Destination.IntoCluster != nil {
+		return intoSummary(restore)
+	}
 	end := status.CompletedAt
 	if status.RestoredAt != nil {
 		end = status.RestoredAt

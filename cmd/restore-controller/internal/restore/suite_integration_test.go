@@ -4,6 +4,7 @@ package restore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,8 +42,9 @@ type lab struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	outcome *agentapi.Outcome // of the Job; nil: it runs on
-	refuses string            // data generation that the cluster doesn't start on
+	outcome *agentapi.Outcome                                                     // of the Job; nil: it runs on
+	each    func(job *batchv1.Job, restores []v1alpha1.Restore) *agentapi.Outcome // of each Job, where they differ
+	refuses string                                                                // data generation that the cluster doesn't start on
 	stop    func()
 
 	// process: the controller dies with its first write; nil: it doesn't.
@@ -137,7 +139,7 @@ func (l *lab) jobEnds(outcome agentapi.Outcome) {
 // standIn does what the db-controller, the Job controller and the agent would do now. What fails is tried again.
 func (l *lab) standIn(ctx context.Context) {
 	l.mu.Lock()
-	outcome := l.outcome // ahead of the Jobs: what was deleted before it was set is not among them
+	outcome, each := l.outcome, l.each // ahead of the Jobs: what was deleted before it was set is not among them
 	l.mu.Unlock()
 	clusters, restores, all := &v1alpha1.PostgresClusterList{}, &v1alpha1.RestoreList{}, &batchv1.JobList{}
 	for _, list := range []client.ObjectList{clusters, restores, all} {
@@ -149,7 +151,21 @@ func (l *lab) standIn(ctx context.Context) {
 		l.asDBController(ctx, &clusters.Items[i], restores.Items)
 	}
 	for i := range all.Items {
+		if each != nil {
+			outcome = each(&all.Items[i], restores.Items)
+		}
 		jobs.Run(ctx, l, &all.Items[i], outcome)
+	}
+	l.asGarbageCollector(ctx, clusters.Items, restores.Items)
+}
+
+// asGarbageCollector deletes clusters whose Restore no longer exists.
+func (l *lab) asGarbageCollector(ctx context.Context, clusters []v1alpha1.PostgresCluster, restores []v1alpha1.Restore) {
+	for i := range clusters {
+		owner := metav1.GetControllerOf(&clusters[i])
+		if owner != nil && !slices.ContainsFunc(restores, func(r v1alpha1.Restore) bool { return r.UID == owner.UID }) {
+			_ = l.Delete(ctx, &clusters[i])
+		}
 	}
 }
 
@@ -159,6 +175,9 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 	status.ObservedGeneration = cluster.Generation
 	if status.DataGeneration == "" && cluster.Spec.Bootstrap != nil {
 		status.DataGeneration = protocol.DataGeneration(cluster.UID, 0)
+	}
+	if cluster.Spec.SuperuserAccess {
+		status.Connection = &v1alpha1.ConnectionStatus{Host: cluster.Name + "-rw", SuperuserSecret: cluster.Name + "-superuser"}
 	}
 	asks := protocol.LockRequests(cluster, restores, nil)
 	status.ReleasedDataGenerations = protocol.Release(cluster, protocol.ReleaseRequests(cluster, restores, nil), asks, protocol.Writers(cluster, restores, nil))

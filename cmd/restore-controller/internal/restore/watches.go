@@ -17,7 +17,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=howdah.dev,resources=restores/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=restores/finalizers,verbs=update
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;create;delete
@@ -36,6 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Restore{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: beyondProgress})).
 		Owns(&batchv1.Job{}).
+		Owns(&v1alpha1.Restore{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: beyondProgress})).
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
@@ -48,7 +49,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Woken(ctx context.Context, object client.Object) []reconcile.Request {
 	switch object.(type) {
 	case *v1alpha1.Restore:
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+		requests := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == v1alpha1.KindRestore {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: owner.Name}})
+		}
+		return requests
 	case *v1alpha1.PostgresCluster, *v1alpha1.BackupRepository, *v1alpha1.Backup:
 		return r.goingOn(ctx, object)
 	case *batchv1.Job:

@@ -58,7 +58,7 @@ func ingress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy, 
 	if len(clients) == 0 {
 		clients = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	} else {
-		clients = append(clients, initJobs())
+		clients = append(clients, jobs(workload.ComponentInit), jobs(workload.ComponentTableRestore))
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: betweenInstances()},
@@ -72,10 +72,10 @@ func ingress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy, 
 	return rules
 }
 
-// initJobs of other clusters in the namespace may clone this one. They log in with a certificate of it.
-func initJobs() networkingv1.NetworkPolicyPeer {
+// jobs of other clusters in the namespace: init Jobs may clone this one, and log in with a certificate of it; Jobs that restore tables read a temporary copy.
+func jobs(component string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-		v1alpha1.LabelComponent: workload.ComponentInit, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
+		v1alpha1.LabelComponent: component, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
 	}}}
 }
 

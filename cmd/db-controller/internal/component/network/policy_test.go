@@ -188,6 +188,10 @@ ingress:
       matchLabels:
         app.kubernetes.io/component: init
         app.kubernetes.io/managed-by: howdah
+  - podSelector:
+      matchLabels:
+        app.kubernetes.io/component: table-restore
+        app.kubernetes.io/managed-by: howdah
   ports:
   - port: 5432
     protocol: TCP
