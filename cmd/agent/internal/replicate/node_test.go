@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // sql runs a statement and returns the first column of its first row.
@@ -122,7 +123,7 @@ func (n *node) awaitLevel(of *node) {
 
 func (n *node) promote() {
 	n.bed.t.Helper()
-	n.with(func(conn *pgx.Conn) error { return Promote(context.Background(), conn) })
+	n.with(func(conn *pgx.Conn) error { return Promote(context.Background(), In(conn), func(postgres.LSN) {}) })
 }
 
 // freeze keeps a replica where it is, whatever its primary writes from then on, until it is thawed. The primary's end of

@@ -22,17 +22,31 @@ const (
 	wakeTime = 50 * time.Millisecond
 )
 
-// Promote makes a primary of the replica and returns once it takes writes. It replays what it has first; sessions that
-// stand in the way of that are ended. A new primary is no source of a rewind before its first checkpoint; see Rewind.
-func Promote(ctx context.Context, conn *pgx.Conn) error {
-	if err := promote(ctx, conn); err != nil {
+// Ask runs do in a session of the superuser.
+type Ask func(ctx context.Context, do func(context.Context, *pgx.Conn) error) error
+
+// In asks in an open session.
+func In(conn *pgx.Conn) Ask {
+	return func(ctx context.Context, do func(context.Context, *pgx.Conn) error) error { return do(ctx, conn) }
+}
+
+// Promote makes a primary of the replica and returns once it takes writes. It replays what it has first, however long that takes, and replayed is told
+// how far it is; sessions that stand in the way of that are ended. A new primary is no source of a rewind before its first checkpoint; see Rewind.
+func Promote(ctx context.Context, ask Ask, replayed func(postgres.LSN)) error {
+	if err := promote(ctx, ask, replayed); err != nil {
 		return fmt.Errorf("promote: %w", local.Plain(err))
 	}
 	return nil
 }
 
-func promote(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, "SELECT pg_promote(wait => false)"); err != nil {
+func promote(ctx context.Context, ask Ask, replayed func(postgres.LSN)) error {
+	do := func(statement string) error {
+		return ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, statement)
+			return err
+		})
+	}
+	if err := do("SELECT pg_promote(wait => false)"); err != nil {
 		return err
 	}
 	poll, conflict, wake := time.NewTicker(promotePoll), time.NewTicker(conflictTime), time.NewTicker(wakeTime)
@@ -40,24 +54,39 @@ func promote(ctx context.Context, conn *pgx.Conn) error {
 	defer conflict.Stop()
 	defer wake.Stop()
 	for {
-		var recovers bool
-		if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovers); err != nil || !recovers {
+		if recovers, err := recovering(ctx, ask, replayed); err != nil || !recovers {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-conflict.C:
-			if _, err := conn.Exec(ctx, endConflicts); err != nil {
+			if err := do(endConflicts); err != nil {
 				return err
 			}
 		case <-wake.C:
-			if _, err := conn.Exec(ctx, wakeSummarizer); err != nil {
+			if err := do(wakeSummarizer); err != nil {
 				return err
 			}
 		case <-poll.C:
 		}
 	}
+}
+
+// recovering says whether the server is a replica still, and tells how far that is.
+func recovering(ctx context.Context, ask Ask, replayed func(postgres.LSN)) (recovers bool, err error) {
+	var at string
+	err = ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), coalesce(pg_last_wal_replay_lsn(), '0/0')::text").Scan(&recovers, &at)
+	})
+	if err != nil {
+		return false, err
+	}
+	lsn, err := postgres.ParseLSN(at)
+	if err == nil {
+		replayed(lsn)
+	}
+	return recovers, err
 }
 
 // SkipTimelines has a promotion of a server on timeline own begin timeline next, and not the one after own, which another server

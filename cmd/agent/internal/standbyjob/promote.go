@@ -39,7 +39,7 @@ func (w *Worker) mayPromote(ctx context.Context, look *look) (bool, []agentapi.S
 	if len(problems) > 0 {
 		return false, problems
 	}
-	w.Log.Info("All that the archive had is replayed", "end", look.target.end, "replayed", look.seen.replayed)
+	w.Log.Info("Everything in the archive is replayed", "end", look.target.end, "replayed", look.seen.replayed)
 	w.source.serve(nothing) // what the source has archived since doesn't hold the promotion up
 	return true, nil
 }
@@ -71,7 +71,9 @@ const promoteTime = 10 * time.Minute
 func (w *Worker) promote(ctx context.Context, server *postmaster.Server) error {
 	limited, cancel := context.WithTimeout(ctx, promoteTime)
 	defer cancel()
-	if err := w.database().With(limited, "postgres", func(conn *pgx.Conn) error { return replicate.Promote(limited, conn) }); err != nil {
+	if err := w.database().With(limited, "postgres", func(conn *pgx.Conn) error {
+		return replicate.Promote(limited, replicate.In(conn), func(postgres.LSN) {})
+	}); err != nil {
 		return err
 	}
 	w.Log.Info("Promoted the standby", "lineage", w.record.Lineage)

@@ -38,6 +38,7 @@ type pod struct {
 	grace  time.Duration
 	beat   func() error  // of the disk; nil: as in a pod
 	crash  time.Duration // that it may take to come back; 0: as in a pod
+	still  time.Duration // that a promotion may replay nothing; 0: as in a pod
 	ca     *authority.Authority
 	checks time.Duration // between deep ones; 0: as in a pod
 	// service leads to the primary; nil: there is none.
@@ -175,7 +176,7 @@ func (p *pod) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.public = &recorder{}
 	options := Options{
-		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Beat: p.beat, Service: p.service, DeepChecks: p.checks, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, PromotePatience: p.still, Beat: p.beat, Service: p.service, DeepChecks: p.checks, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
 		Publish:       func(agentapi.Config, func() bool) Publisher { return p.public },
 		ArchiveLimits: archive.Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 100 * time.Millisecond},

@@ -142,12 +142,17 @@ func (i *instance) awaitWaitingCommits(ctx context.Context) error {
 
 // locate is where the server is at this moment. Only a replica that accepts connections has a position that counts.
 func (i *instance) locate(ctx context.Context) (agentapi.Position, error) {
-	var found replicate.Position
-	err := i.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+	found, err := i.position(ctx)
+	return positionOf(found), err
+}
+
+// position is how much of the WAL the server has at this moment.
+func (i *instance) position(ctx context.Context) (found replicate.Position, err error) {
+	err = i.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		found, err = replicate.LocalPosition(ctx, conn)
 		return err
 	})
-	return positionOf(found), err
+	return found, err
 }
 
 // positionOf what was found. A replica that has not read all of its WAL yet doesn't know where it is.

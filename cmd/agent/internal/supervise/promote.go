@@ -1,19 +1,29 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
-// promoteTime is how long a promotion may take. What is left to replay at its end is little: the replica has followed.
-const promoteTime = time.Minute
+const (
+	// promoteTime is for how long a promotion may replay nothing. How long it takes is not bounded: WAL is received faster than one process replays
+	// it, and a server that is killed meanwhile begins again from its last restartpoint.
+	promoteTime = time.Minute
+	// promotingAfter is how long a promotion takes until the status says so.
+	promotingAfter = 2 * time.Second
+)
+
+const promotingMessage = "This instance is being promoted, and first replays the WAL that it has received."
 
 // promote makes the running replica the primary. Where commits are to wait they do from the first one on, as a replica waits for somebody before.
 func (s *server) promote(ctx context.Context) error {
@@ -37,21 +47,14 @@ func (s *server) promote(ctx context.Context) error {
 		}
 	}
 	s.settle()
-	limited, cancel := context.WithTimeout(ctx, promoteTime)
-	defer cancel()
-	if found, err := s.chooseTimeline(limited, want.Timeline); err != nil {
+	found, err := replayAll(ctx, s, want)
+	switch {
+	case err != nil:
 		return s.unpromoted(err)
-	} else if want.Timeline > 0 && found.Timeline >= want.Timeline { // a promotion was interrupted; the election finds a later one
+	case found.Timeline > 0: // a promotion was interrupted; the election finds a later timeline
 		s.election.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
 		s.startServices(ctx)
 		return nil
-	}
-	err := s.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
-	if err == nil && want.Sync.Quorum > 0 { // the Lease says that commits wait, so no client comes before they do
-		err = s.awaitWaitingCommits(limited)
-	}
-	if err != nil {
-		return s.unpromoted(err)
 	}
 	s.promoted(began)
 	s.archiver.SetPrimary(true)
@@ -60,13 +63,79 @@ func (s *server) promote(ctx context.Context) error {
 	return nil
 }
 
+// replayAll returns once the server is a primary, for which it replays all that it has, or where it is if it is on the wanted timeline already.
+func replayAll(ctx context.Context, s *server, want elect.Want) (reached agentapi.Position, err error) {
+	defer s.waiting()()
+	limited, replayed, end := whileReplaying(ctx, s.postmaster, cmp.Or(s.PromotePatience, promoteTime))
+	defer s.clearMessage(promotingMessage)
+	defer end()
+	defer time.AfterFunc(promotingAfter, func() { tellPromotion(limited, s.State) }).Stop()
+	found, err := s.chooseTimeline(limited, want.Timeline, replayed)
+	if err == nil && want.Timeline > 0 && found.Timeline >= want.Timeline {
+		return found, nil
+	}
+	if err == nil {
+		err = replicate.Promote(limited, s.probe.Ask, replayed)
+	}
+	if err == nil && want.Sync.Quorum > 0 { // the Lease says that commits wait, so no client comes before they do
+		err = s.awaitWaitingCommits(limited)
+	}
+	if err != nil {
+		err = errors.Join(err, context.Cause(limited))
+	}
+	return agentapi.Position{}, err
+}
+
+// tellPromotion publishes what a promotion is waited for, as long as ctx has not ended.
+func tellPromotion(ctx context.Context, state *State) {
+	state.set(func(status *agentapi.Status) {
+		if ctx.Err() == nil {
+			status.Message = promotingMessage
+		}
+	})
+}
+
+// whileReplaying is a context that ends when replayed was told nothing new for so long. A single record may take longer, such as the end of a large
+// table; then the process that replays is at work.
+func whileReplaying(ctx context.Context, server *postmaster.Server, patience time.Duration) (_ context.Context, replayed func(postgres.LSN), end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	moved := make(chan struct{}, 1)
+	go func() {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-moved:
+			case <-timer.C:
+				if at := server.Recovery(); at.Doing == "" || at.Asleep {
+					cancel(fmt.Errorf("nothing was replayed for %s", patience))
+					return
+				}
+			}
+			timer.Reset(patience)
+		}
+	}()
+	var last postgres.LSN
+	replayed = func(at postgres.LSN) {
+		if at != last {
+			last = at
+			wake(moved)
+		}
+	}
+	return ctx, replayed, func() { cancel(nil) }
+}
+
 // chooseTimeline has the promotion begin the timeline that nobody else may begin, once the replica knows where it is.
-func (s *server) chooseTimeline(ctx context.Context, wanted int64) (found agentapi.Position, err error) {
+func (s *server) chooseTimeline(ctx context.Context, wanted int64, replayed func(postgres.LSN)) (found agentapi.Position, err error) {
 	for wanted > 0 {
-		if found, err = s.locate(ctx); err != nil {
+		at, err := s.position(ctx)
+		if err != nil {
 			return found, err
 		}
-		if found.Timeline > 0 {
+		replayed(at.Replayed)
+		if found = positionOf(at); found.Timeline > 0 {
 			return found, replicate.SkipTimelines(s.copy.pgdata, found.Timeline, wanted)
 		}
 		select {

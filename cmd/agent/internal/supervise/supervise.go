@@ -76,6 +76,8 @@ type Options struct {
 	Grace time.Duration
 	// CrashPatience is how long a primary that crashed may take to come back before a replica is to take over; 0: 3 s.
 	CrashPatience time.Duration
+	// PromotePatience is for how long a promotion may replay nothing; 0: a minute.
+	PromotePatience time.Duration
 	// OpenStore opens the archive's store.
 	OpenStore func(context.Context, objstore.Config) (objstore.Store, error)
 	// Publish makes the publisher of a cluster, once its configuration is known.
