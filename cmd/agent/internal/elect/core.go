@@ -205,6 +205,7 @@ func (c *Core) Follow(now Time, followers map[string]Follower) {
 func (c *Core) Observe(now Time, server Server) {
 	if server.Mode == Primary || server.Mode == Replica { // whatever it was when the agent started
 		c.self.Whole, c.self.Timeline = true, max(c.self.Timeline, server.Position.Timeline)
+		c.self.Standby = server.Mode == Replica
 	}
 	c.self.Checkpoint = later(c.self.Checkpoint, server.Checkpoint)
 	if end, orderly := server.end(); orderly && server.Mode == Down {

@@ -149,6 +149,14 @@ var faults = map[string]fault{
 		p.number++
 		u.boot(p)
 	}},
+	"swap": {"swap its disk with the one of the next", func(u *universe, p *place) bool { return here(u, p) && here(u, u.after(p)) }, func(u *universe, p *place) {
+		q := u.after(p)
+		p.disk, q.disk = q.disk, p.disk
+		for _, booted := range []*place{p, q} {
+			booted.number++
+			u.boot(booted)
+		}
+	}},
 	"empty": {"replace the volume by an empty one", here, func(u *universe, p *place) {
 		p.disk = disk{}
 		p.number++
@@ -181,6 +189,11 @@ var faults = map[string]fault{
 	}},
 }
 
+// after is the next place, the first after the last.
+func (u *universe) after(p *place) *place {
+	return u.places[(slices.Index(u.places, p)+1)%len(u.places)]
+}
+
 // marked says whether the Lease has a mark that tells the snapshot of a volume from what is on it.
 func (u *universe) marked(p *place) bool {
 	if u.lease.LastHolder == p.name {
@@ -193,7 +206,7 @@ func (u *universe) marked(p *place) bool {
 // check what holds at every moment.
 func (u *universe) check() {
 	r := &u.newest
-	if u.wrong != "" || r.Quorum == 0 || u.had("lose") || u.had("volume") {
+	if u.wrong != "" || r.Quorum == 0 || u.had("lose") || u.had("volume") || u.had("swap") {
 		return
 	}
 	for _, commit := range u.acked {
@@ -257,7 +270,7 @@ func (u *universe) allFollow(p *place) bool {
 // mayExpectOne says whether a primary has to come: more may be lost than the quorum covers, and nobody writes a Lease again that was rolled
 // back while there is no primary.
 func (u *universe) mayExpectOne() bool {
-	lost := strings.Count(u.done, "lose") + strings.Count(u.done, "volume")
+	lost := strings.Count(u.done, "lose") + strings.Count(u.done, "volume") + strings.Count(u.done, "swap")
 	return lost < 2 && (!u.had("restore the Lease") || slices.ContainsFunc(u.places, func(p *place) bool { return p.core.Holds() && p.want.Until > p.now+2*tick }))
 }
 
@@ -385,6 +398,8 @@ var explorations = map[string]exploration{
 	"a Lease from before a switchover":      {instances: 3, number: 1, required: true, faults: []string{"restore", "crash"}, commits: 1, most: 2, begin: moved},
 	"a Lease that is created again":         {instances: 3, number: 1, required: true, faults: []string{"remove", "crash"}, ticks: 1, commits: 1, most: 2, begin: moved},
 	"a volume from a snapshot":              {instances: 3, number: 1, required: true, faults: []string{"roll back", "empty", "lose"}, ticks: 5, commits: 1, most: 2, begin: advanced},
+	"disks that are swapped":                {instances: 3, number: 1, required: true, faults: []string{"swap", "crash", "cut"}, ticks: 5, commits: 1, most: 2},
+	"disks of two that are swapped":         {instances: 2, number: 1, required: true, faults: []string{"swap", "crash", "cut"}, ticks: 5, commits: 1, most: 2},
 	"replicas that are being built": {
 		instances: 3, number: 2, required: true, degrade: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 2, most: 2, begin: unbuilt},
 	"a replica that is being built": {

@@ -247,7 +247,7 @@ func describe(b *strings.Builder, c *Core, now Time) {
 		fmt.Fprint(b, *c.handing)
 	}
 	describeWord(b, c, now)
-	fmt.Fprint(b, c.holds, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.ends, c.target, c.limits.Expire, c.limits.wanted.Expire,
+	fmt.Fprint(b, c.holds, c.self.Standby, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.ends, c.target, c.limits.Expire, c.limits.wanted.Expire,
 		c.config.Failover.Fenced, c.config.Failover.Never, c.config.Failover.Delayed, left(c.config.Failover.Paused, now))
 }
 
@@ -272,7 +272,7 @@ func (u *universe) boot(p *place) {
 	p.life++
 	p.core = New(Self{
 		Name: p.name, UID: p.name + strconv.Itoa(p.number), Address: "ip-" + p.name, Generation: generation,
-		Original: len(d.wal) > 0 && p.name == "a", Whole: len(d.wal) > 0, Timeline: d.timeline(), Checkpoint: d.checkpoint,
+		Original: len(d.wal) > 0 && p.name == "a", Whole: len(d.wal) > 0, Standby: d.standby, Timeline: d.timeline(), Checkpoint: d.checkpoint,
 	}, p.config)
 }
 

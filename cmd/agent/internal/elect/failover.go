@@ -13,7 +13,7 @@ import (
 type Failover struct {
 	// Priorities by instance; agentapi.DefaultPriority where there is none. They order instances that have the same, and no others.
 	Priorities map[string]int
-	// Never become primary by themselves.
+	// Never become primary automatically.
 	Never []string
 	// Delayed instances replay WAL late. As replicas they never become primary, nor does any commit wait for them.
 	Delayed []string
@@ -35,8 +35,10 @@ func (f *Failover) priority(name string) int {
 
 // order of two that have the same: negative if the first one comes before.
 func (f *Failover) order(a, b string) int {
-	return cmp.Or(cmp.Compare(f.priority(b), f.priority(a)), cmp.Compare(a, b))
+	return cmp.Or(f.byPriority(a, b), cmp.Compare(a, b))
 }
+
+func (f *Failover) byPriority(a, b string) int { return cmp.Compare(f.priority(b), f.priority(a)) }
 
 func (f *Failover) never(name string) bool {
 	return slices.Contains(f.Never, name) || f.delayed(name)
@@ -70,7 +72,7 @@ func (c *candidate) reluctant() string {
 	case failover.delayed(c.self.Name):
 		return failover.lateReplica(c.self.Name)
 	case failover.never(c.self.Name) && (r.Holder != "" || r.Successor != c.self.Name):
-		return fmt.Sprintf("spec.failover says that %s never becomes primary by itself.", c.self.Name)
+		return fmt.Sprintf("%s never becomes primary automatically, because spec.failover.instances says never: true for it.", c.self.Name)
 	}
 	return ""
 }
@@ -88,6 +90,6 @@ func (f *Failover) unwilling(name string) string {
 	if f.delayed(name) {
 		return " An acknowledged commit could be on it alone. " + f.lateReplica(name)
 	}
-	return fmt.Sprintf(" It never does that by itself, as spec.failover says, and an acknowledged commit could be on it alone: set never: false for %s, "+
-		"or wait for the previous primary.", name)
+	return fmt.Sprintf(" It never becomes primary automatically, because spec.failover.instances says never: true for it, and an acknowledged commit could be on it "+
+		"alone: set never: false for %s, or wait for the previous primary.", name)
 }

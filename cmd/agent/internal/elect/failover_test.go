@@ -57,7 +57,7 @@ func TestAnInstanceThatNeverTakesOverLeavesItToOthers(t *testing.T) {
 	never := Failover{Never: []string{"b"}}
 	b := outlasts(t, "b", with(required(1), never), held(1, "b", "c")).hears("c", 1, 90)
 	b.passes(time.Hour).hears("c", 1, 90).waits()
-	b.explains("b never becomes primary by itself")
+	b.explains("b never becomes primary automatically")
 	b.wants(Follow)
 
 	outlasts(t, "c", with(required(1), never), held(1, "b", "c")).hears("b", 1, 100).takes() // its answer counts

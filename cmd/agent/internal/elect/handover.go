@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -160,13 +161,16 @@ func (c *Core) inherited(now Time) bool {
 }
 
 // successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead. After an orderly end all of them
-// have everything.
-func (h *handover) successor(heirs []Member, heard *positions, failover *Failover, complete bool) string {
+// have everything; of two with the same priority, one comes first that has little of it to replay, as there is no primary meanwhile.
+func (h *handover) successor(c *Core, heirs []Member, complete bool) string {
+	heard, failover := &c.positions, &c.config.Failover
 	if has(heirs, h.to) && !failover.delayed(h.to) {
 		return h.to
 	}
 	willing := slices.DeleteFunc(slices.Clone(heirs), func(m Member) bool { return heard.heard[m.Name].position.Stalled || failover.never(m.Name) })
-	slices.SortStableFunc(willing, func(a, b Member) int { return failover.order(a.Name, b.Name) })
+	slices.SortStableFunc(willing, func(a, b Member) int {
+		return cmp.Or(failover.byPriority(a.Name, b.Name), cmp.Compare(c.replicas.unreplayed(a.Name, c.config.MaxLag), c.replicas.unreplayed(b.Name, c.config.MaxLag)), failover.order(a.Name, b.Name))
+	})
 	if complete && len(willing) > 0 {
 		return willing[0].Name
 	}
@@ -182,7 +186,7 @@ func (c *Core) released(now Time) Record {
 	next.Holder, next.HolderUID, next.LastHolder, next.Word = "", "", c.self.Name, 0
 	heirs := c.handing.heirs(now, c.server, &c.positions)
 	end, orderly := c.server.end()
-	next.Successor, next.Complete = c.handing.successor(heirs, &c.positions, &c.config.Failover, orderly), false
+	next.Successor, next.Complete = c.handing.successor(c, heirs, orderly), false
 	switch {
 	case orderly:
 		next.End, next.Complete = end, true

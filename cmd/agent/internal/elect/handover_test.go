@@ -90,6 +90,30 @@ func TestASwitchoverIsTakenBackOnlyBeforeTheServerEnds(t *testing.T) {
 	}
 }
 
+func TestAHandoverGoesToWhoHasLittleToReplayUnlessAnotherHasPriority(t *testing.T) {
+	for name, c := range map[string]struct {
+		priorities map[string]int
+		to         string
+	}{
+		"all have the same priority":    {nil, "c"},
+		"who has much to replay has it": {map[string]int{"b": 200}, "b"},
+	} {
+		config := asynchronous()
+		config.Failover.Priorities = c.priorities
+		a := leader(t, config, held(0, "b", "c"))
+		a.core.Follow(a.now, map[string]Follower{
+			"b": {Address: "ip-b", Streaming: true, Flushed: 1 << 30, Replayed: 1000}, "c": {Address: "ip-c", Streaming: true, Flushed: 1 << 30, Replayed: 1 << 30},
+		})
+		a.core.Switchover(ask(""))
+		a.step()
+		a.observes(Server{Mode: Down, End: 1 << 30, Position: agentapi.Position{Timeline: 1, LSN: 1<<30 + 1}})
+		r := a.hears("b", 1, 1<<30+1).hears("c", 1, 1<<30+1).takes()
+		if r.Successor != c.to || !r.Complete {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func TestASwitchoverGivesTheLeaseToWhoHasEverything(t *testing.T) {
 	a := stopped(t)
 	a.hears("c", 1, 120).hears("b", 1, 120).waits()

@@ -38,13 +38,18 @@ func knowsMore(p agentapi.Position, r *Record) bool {
 	return r.Timeline > 0 && p.Timeline > r.Timeline || theirs.Term > r.Term && !r.createdAfter(theirs)
 }
 
-// rolledBack says why the volume of the last holder is older than what it had as the primary; empty: it isn't.
+// rolledBack says why the volume of the last holder is not the one that it had as the primary, or an older state of that; empty: it is that, or has
+// everything.
 func (c *candidate) rolledBack() string {
 	own, r := c.self.Checkpoint, c.record
-	older := own.before(r.Checkpoint) || r.Complete && own.before(r.End)
-	if own.LSN == 0 || !older {
-		return ""
+	ended := r.Complete && r.End.LSN > 0
+	switch {
+	case own.LSN > 0 && (own.before(r.Checkpoint) || ended && own.before(r.End)):
+		return fmt.Sprintf("%s was primary last, and its volume is older than that: it was restored from a snapshot, or replaced. "+
+			"If what it had is lost for good, %s", c.self.Name, decide)
+	case c.self.Standby && !ended && r.Checkpoint.LSN > 0: // which it wrote when its server was a primary
+		return fmt.Sprintf("%s was primary last, but its volume has the data of a replica: the volumes of two instances were swapped, or the volume was replaced. "+
+			"If what it had is lost for good, %s", c.self.Name, decide)
 	}
-	return fmt.Sprintf("%s was primary last, and its volume is older than that: it was restored from a snapshot, or replaced. "+
-		"If what it had is lost for good, %s", c.self.Name, decide)
+	return ""
 }

@@ -33,6 +33,39 @@ func TestALeaseThatIsOlderThanTheDataIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheLastPrimaryDoesNotContinueWithTheDataOfAReplica(t *testing.T) {
+	led := End{Timeline: 1, LSN: 100}
+	with := func(r Record, checkpoint, end End) Record {
+		r.Checkpoint, r.End = checkpoint, end
+		return r
+	}
+	for name, c := range map[string]struct {
+		record  Record
+		standby bool
+		takes   bool
+	}{
+		"it led, and has its own data":                                    {with(held(1, "b", "c"), led, End{}), false, true},
+		"it led, and has a replica's data":                                {with(held(1, "b", "c"), led, End{}), true, false},
+		"it gave the lease up before all ended, and has a replica's data": {with(givenUp(1, "", false, "b", "c"), led, End{}), true, false},
+		"the replica's data has everything":                               {with(givenUp(1, "", true, "b", "c"), led, led), true, true},
+		"its promotion was interrupted":                                   {with(held(1, "b", "c"), End{}, End{}), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			self := Self{Name: "a", UID: "a-1", Generation: generation, Whole: true, Standby: c.standby, Timeline: 1, Checkpoint: led}
+			a := &instance{T: t, core: New(self, required(1)), now: time.Second}
+			a.sees(c.record)
+			if c.takes {
+				a.passes(time.Second).takes()
+				return
+			}
+			a.passes(time.Minute).waits()
+			if !strings.Contains(a.acts.Want.Why, "its volume has the data of a replica") {
+				t.Errorf("it waits because: %s", a.acts.Want.Why)
+			}
+		})
+	}
+}
+
 func TestALeaseThatIsOlderThanAPeersTermIsRefused(t *testing.T) {
 	for name, position := range map[string]agentapi.Position{"term": {Term: 4}, "timeline": {Timeline: 3}} {
 		t.Run(name, func(t *testing.T) {

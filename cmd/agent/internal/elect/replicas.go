@@ -98,6 +98,15 @@ func (r *replicas) anyStreams() bool {
 	return false
 }
 
+// unreplayed is how much of what a replica had received it had yet to replay when it was looked at last; 0: no more than a replica may lag.
+func (r *replicas) unreplayed(name string, most uint64) uint64 {
+	w := r.known[name]
+	if w == nil || w.Flushed <= w.Replayed || w.Flushed-w.Replayed <= most {
+		return 0
+	}
+	return w.Flushed - w.Replayed
+}
+
 // have says how many of these have flushed everything up to a position.
 func (r *replicas) have(position uint64, of []string) int {
 	have := 0

@@ -18,6 +18,8 @@ type Self struct {
 	Generation string
 	Original   bool
 	Whole      bool
+	// Standby: the last server on that copy was a replica.
+	Standby bool
 	// Timeline is the latest that its volume knows of, and Checkpoint the one in the control file there; 0: it isn't known.
 	Timeline   int64
 	Checkpoint End
@@ -29,7 +31,7 @@ func Found(c *Core, self Self) {
 	if c.self.Whole || !self.Whole {
 		return
 	}
-	c.self.Original, c.self.Whole = self.Original, true
+	c.self.Original, c.self.Whole, c.self.Standby = self.Original, true, self.Standby
 	c.self.Timeline, c.self.Checkpoint = max(c.self.Timeline, self.Timeline), later(c.self.Checkpoint, self.Checkpoint)
 }
 

@@ -24,7 +24,7 @@ func TestAnInstanceThatNeverTakesOverDoesSoWhenAPersonDecides(t *testing.T) {
 	two.first.sql("CREATE TABLE public.t AS SELECT 1 AS n")
 	two.first.terminate(time.Minute)
 	two.second.awaitStatus("say why it doesn't take over", func(s agentapi.Status) bool {
-		return strings.Contains(s.Election.Waiting, "never becomes primary by itself")
+		return strings.Contains(s.Election.Waiting, "never becomes primary automatically")
 	})
 	two.lease.mu.Lock()
 	two.lease.object["metadata"].(map[string]any)["annotations"] = map[string]any{

@@ -168,7 +168,7 @@ func (i *instance) self(ctx context.Context, config agentapi.Config) elect.Self 
 	return elect.Self{
 		Name: i.Pod, UID: i.PodUID, Address: i.Address,
 		Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: known.whole,
-		Timeline: known.timeline, Checkpoint: known.checkpoint,
+		Standby: known.standby, Timeline: known.timeline, Checkpoint: known.checkpoint,
 		Started: time.Now().UTC().Format(time.RFC3339),
 	}
 }

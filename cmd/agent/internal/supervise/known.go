@@ -2,17 +2,20 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/member"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
 // known is what a volume says of the data before a server runs on it.
 type known struct {
 	whole      bool // a server may be started on it, as far as that can be told
+	standby    bool // the last server on it was a replica
 	timeline   int64
 	checkpoint elect.End
 }
@@ -41,16 +44,23 @@ func (i *instance) known(ctx context.Context, wanted string) known {
 	pgdata := i.Volume.PGData(g.ID)
 	binDir, err := postgres.BinDir(ctx, postgres.Exec, g.MajorVersion)
 	if err != nil {
-		i.Log.Error("the data can't be looked at", "generation", g.ID, "error", err)
+		i.Log.Error("the data can't be inspected", "generation", g.ID, "error", err)
 		return known{}
 	}
 	control, err := postgres.ReadControlData(ctx, postgres.Exec, binDir, pgdata)
-	if err != nil {
-		i.Log.Error("the data can't be looked at", "generation", g.ID, "error", err)
+	signal, errSignal := settings.IsStandby(pgdata)
+	if err := errors.Join(err, errSignal); err != nil {
+		i.Log.Error("the data can't be inspected", "generation", g.ID, "error", err)
 		return known{}
 	}
 	return known{
-		whole: true, timeline: max(int64(control.Timeline), int64(control.MinRecoveryTimeline), generation.LatestTimeline(pgdata)),
+		whole: true, standby: signal || inRecovery(control), timeline: max(int64(control.Timeline), int64(control.MinRecoveryTimeline), generation.LatestTimeline(pgdata)),
 		checkpoint: elect.End{Timeline: int64(control.Timeline), LSN: uint64(control.Checkpoint)},
 	}
+}
+
+// inRecovery says whether the last server on the data was a replica, even where its promotion was killed: PostgreSQL removes the signal before it writes the
+// history of the new timeline and records that timeline in pg_control.
+func inRecovery(control postgres.ControlData) bool {
+	return control.State == postgres.StateInArchiveRecovery || control.State == postgres.StateShutDownRecovery
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"testing"
 
+	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
 	"howdah.dev/howdah/test/testkit/subset"
@@ -24,6 +25,9 @@ func TestTheVolumeSaysWhatItKnowsOfTheData(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	pgdata := p.Volume.PGData("g1")
+	if err := settings.MarkStandby(pgdata); err != nil || found.standby || !i.known(t.Context(), "g1").standby {
+		t.Errorf("a replica's: %+v, %v", i.known(t.Context(), "g1"), err)
+	}
 	p.write(filepath.Join(pgdata, "pg_wal", "00000007.history"), "")
 	if found := i.known(t.Context(), "g1"); found.timeline != 7 {
 		t.Errorf("%+v", found)

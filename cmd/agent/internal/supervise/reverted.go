@@ -15,7 +15,7 @@ import (
 // errReverted is a volume that has less than a replica has received from it.
 var errReverted = errors.New("the volume was put back to an earlier state, or its disk has lost what it had confirmed")
 
-// reverted says whether the adopted copy, whose server crashed as primary, lacks WAL that a member has received from it. A server sends
+// reverted says whether the adopted copy, whose last server was a primary, lacks WAL that a member has received from it. A server sends
 // only what is on its own disk, so it must have all of that. On less, it would write other WAL in the place of acknowledged commits, and
 // the replicas would take that over, as they stream again from the beginning of a segment. The Lease tells of checkpoints only. Members that
 // don't respond can't be heeded.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
@@ -20,25 +21,25 @@ import (
 func TestAPrimaryWhoseVolumeWasPutBackGivesTheLeaseToWhoHasWhatItLost(t *testing.T) {
 	subset.OneIn(t, 3)
 	pgtest.OneVersionIsEnough(t)
-	for name, synchronous := range subset.Of(1, map[string]*agentapi.Synchronous{"synchronous": {Number: 1, Required: true}, "asynchronous": nil}) {
+	for name, c := range subset.Of(1, map[string]struct {
+		synchronous *agentapi.Synchronous
+		copies      func(two *pair) (pgdata string)
+	}{
+		"synchronous":            {&agentapi.Synchronous{Number: 1, Required: true}, (*pair).copyRunning},
+		"asynchronous":           {nil, (*pair).copyRunning},
+		"to an orderly shutdown": {nil, (*pair).copyStopped}, // no checkpoint is written when the server starts after that
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			two, _ := newPair(t)
 			config := two.first.config
-			config.Synchronous = synchronous
+			config.Synchronous = c.synchronous
 			two.first.configure(config)
 			two.second.configure(config)
 			two.run()
 			two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
 			two.first.sql("CREATE TABLE public.t (n int)")
-			two.first.sql("CHECKPOINT")
-			pgdata, err := filepath.EvalSymlinks(filepath.Join(string(two.first.Volume), "current", "pgdata"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if out, err := exec.Command("cp", "-a", pgdata, pgdata+".old").CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
+			pgdata := c.copies(two)
 			two.first.sql("INSERT INTO public.t SELECT generate_series(1, 1000)")
 			written := two.first.sql("SELECT pg_current_wal_flush_lsn()::text")
 			two.second.await("receive the rows", func() bool {
@@ -61,4 +62,38 @@ func TestAPrimaryWhoseVolumeWasPutBackGivesTheLeaseToWhoHasWhatItLost(t *testing
 			two.first.await("have the rows", func() bool { return two.first.sql("SELECT count(*)::text FROM public.t") == "1000" })
 		})
 	}
+}
+
+// copyRunning keeps a copy of the data of the first, as it is right after a checkpoint.
+func (c *pair) copyRunning() (pgdata string) {
+	c.first.t.Helper()
+	c.first.sql("CHECKPOINT")
+	return c.first.copyData()
+}
+
+// copyStopped keeps one of when both were stopped in order, and starts them again.
+func (c *pair) copyStopped() (pgdata string) {
+	c.first.t.Helper()
+	for _, p := range []*pod{c.second, c.first} {
+		if err := p.terminate(time.Minute); err != nil {
+			c.first.t.Fatal(err)
+		}
+	}
+	pgdata = c.first.copyData()
+	c.run()
+	c.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
+	return pgdata
+}
+
+// copyData copies the data directory to one beside it.
+func (p *pod) copyData() (pgdata string) {
+	p.t.Helper()
+	pgdata, err := filepath.EvalSymlinks(filepath.Join(string(p.Volume), "current", "pgdata"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-a", pgdata, pgdata+".old").CombinedOutput(); err != nil {
+		p.t.Fatalf("%v: %s", err, out)
+	}
+	return pgdata
 }

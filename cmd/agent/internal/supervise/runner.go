@@ -143,7 +143,7 @@ func (r *runner) leave(err error) error {
 	select {
 	case <-r.election.Left():
 	case <-time.After(r.grace.leave()):
-		r.Log.Warn("the lease was not given up in time; it runs out")
+		r.Log.Warn("the lease was not released in time; it expires")
 	}
 	return err
 }
@@ -255,10 +255,8 @@ func (r *runner) lead(ctx context.Context) error {
 		return r.live(ctx, r.newServer(replicaMode))
 	}
 	crashed := r.crashed(ctx)
-	if crashed {
-		if err := r.reverted(ctx); err != nil {
-			return r.unable(ctx, err)
-		}
+	if err := r.reverted(ctx); err != nil { // after an orderly shutdown as well: a snapshot of that may be what was put back
+		return r.unable(ctx, err)
 	}
 	if !r.election.Guard() {
 		return errChanged
@@ -268,14 +266,13 @@ func (r *runner) lead(ctx context.Context) error {
 	return r.live(ctx, r.newServer(primaryMode))
 }
 
-// wasStandby says whether the last server on the adopted copy was a replica, and marks one whose promotion was killed: PostgreSQL removes the
-// signal before it writes the history of the new timeline and records that timeline in pg_control.
+// wasStandby says whether the last server on the adopted copy was a replica, and marks one whose promotion was killed.
 func (r *runner) wasStandby(ctx context.Context) (bool, error) {
 	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
 		return standby, err
 	}
 	control, err := postgres.ReadControlData(ctx, postgres.Exec, r.adopted.binDir, r.adopted.pgdata)
-	if err != nil || control.State != postgres.StateInArchiveRecovery && control.State != postgres.StateShutDownRecovery {
+	if err != nil || !inRecovery(control) {
 		return false, err
 	}
 	r.Log.Warn("a promotion was interrupted; starting as a replica to begin another timeline", "copy", r.adopted.generation.ID, "state", control.State)

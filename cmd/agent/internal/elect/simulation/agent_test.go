@@ -51,7 +51,7 @@ func (n *node) startContainer() {
 	self := elect.Self{
 		Name: n.name, UID: n.uid(), Address: n.address(), Started: fmt.Sprint(n.starts), Generation: "g",
 		Original: len(n.volume.wal) > 0 && !n.volume.copied, Whole: len(n.volume.wal) > 0 && !n.volume.torn,
-		Timeline: n.volume.timeline(), Checkpoint: n.volume.checkpoint,
+		Standby: n.volume.standby, Timeline: n.volume.timeline(), Checkpoint: n.volume.checkpoint,
 	}
 	a := &agent{
 		node: n, uid: n.uid(), core: elect.New(self, n.config), config: n.config, permit: elect.Forever, stepAt: -1,
