@@ -177,8 +177,8 @@ func Followers(ctx context.Context, conn *pgx.Conn) (written Written, followers 
 		return written, nil, err
 	}
 	rows, err := conn.Query(ctx, `SELECT DISTINCT ON (application_name) application_name, coalesce(host(client_addr), ''), coalesce(state, ''), coalesce(flush_lsn, '0/0')::text,
-		coalesce(replay_lsn, '0/0')::text FROM pg_stat_replication WHERE usename = $1 AND application_name <> $2 AND state IS DISTINCT FROM 'backup'
-		ORDER BY application_name, backend_start DESC`, postgres.RoleReplication, cloneName)
+		coalesce(replay_lsn, '0/0')::text FROM pg_stat_replication WHERE usename = $1 AND application_name <> ALL ($2::text[]) AND state IS DISTINCT FROM 'backup'
+		ORDER BY application_name, backend_start DESC`, postgres.RoleReplication, cloneNames)
 	if err != nil {
 		return written, nil, err
 	}
@@ -196,5 +196,5 @@ func Followers(ctx context.Context, conn *pgx.Conn) (written Written, followers 
 	return written, followers, err
 }
 
-// cloneName is what pg_basebackup calls itself.
-const cloneName = "pg_basebackup"
+// cloneNames are what the programs call themselves that receive WAL for a clone.
+var cloneNames = []string{"pg_basebackup", "pg_receivewal"}

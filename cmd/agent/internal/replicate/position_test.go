@@ -4,6 +4,8 @@ package replicate
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -56,15 +58,48 @@ func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 		primary.insert(10)
 		n.awaitLevel(primary)
 		await(t, "the primary to know", func() bool {
-			var all []Follower
-			written := primary.position().LSN
-			primary.with(func(conn *pgx.Conn) (err error) {
-				_, all, err = Followers(context.Background(), conn)
-				return err
-			})
+			written, all := primary.position().LSN, primary.followers()
 			return len(all) == 1 && all[0].Pod == "shop-1" && all[0].Streaming() && all[0].Flushed >= written
 		})
 	})
+}
+
+// A clone that takes files from its own volume receives WAL by another program than one that fetches everything.
+func TestAClonesWALIsNotThatOfAFollower(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, n := b.found(), b.nodes[1]
+		pgdata := t.TempDir()
+		if err := os.Mkdir(filepath.Join(pgdata, "pg_wal"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		receiver, err := n.receiveWAL(ctx, primary.upstream(), "", pgdata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			stop()
+			<-receiver.ended
+		}()
+		await(t, "WAL to be received", func() bool {
+			return primary.sql("SELECT count(*)::text FROM pg_stat_replication WHERE state = 'streaming'") == "1"
+		})
+		if all := primary.followers(); len(all) > 0 {
+			t.Errorf("followers: %+v", all)
+		}
+	})
+}
+
+func (n *node) followers() (all []Follower) {
+	n.bed.t.Helper()
+	n.with(func(conn *pgx.Conn) (err error) {
+		_, all, err = Followers(context.Background(), conn)
+		return err
+	})
+	return all
 }
 
 func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
