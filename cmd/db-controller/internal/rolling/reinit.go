@@ -179,7 +179,7 @@ func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, c *cloni
 	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: c.Token})
 	switch {
 	case errors.Is(err, agentclient.ErrUnknownRoute):
-		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", c.Instance))
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is too old to do this. Request it again once its pod has been replaced.", c.Instance))
 	case err != nil:
 		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", c.Instance, "reason", err.Error())
 		return c.unconfirmed(o, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", c.Instance))

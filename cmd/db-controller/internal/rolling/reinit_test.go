@@ -97,7 +97,9 @@ type asked struct {
 	Agents
 	reinits []string
 	faults  []string
-	err     error
+	// switchovers by their tokens.
+	switchovers []string
+	err         error
 }
 
 func (a *asked) Reinit(_ context.Context, target agentclient.Target, request agentapi.ReinitRequest) error {
@@ -128,7 +130,7 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 		"it is done":           {says(agentapi.ReinitDone, "The new copy is g1.c2"), nil, 0, v1alpha1.ReinitDone, "The new copy is g1.c2.", false},
 		"it failed":            {says(agentapi.ReinitFailed, "No room"), nil, 0, v1alpha1.ReinitFailed, "No room.", false},
 		"the agent refuses it": {says(agentapi.ReinitRefused, "It became the primary"), nil, 0, v1alpha1.ReinitRefused, "It became the primary.", false},
-		"the agent is old":     {nil, fmt.Errorf("%w: POST", agentclient.ErrUnknownRoute), 1, v1alpha1.ReinitRefused, "The agent of shop-1 is of a version that can't do this.", false},
+		"the agent is old":     {nil, fmt.Errorf("%w: POST", agentclient.ErrUnknownRoute), 1, v1alpha1.ReinitRefused, "The agent of shop-1 is too old to do this.", false},
 		"the agent fails":      {nil, errors.New("503"), 1, v1alpha1.ReinitRunning, "didn't accept the request, which is repeated", true},
 		"its pod is away":      {func(o *observed.Cluster) { observedtest.Lose(o, "shop-1") }, nil, 0, v1alpha1.ReinitRunning, "The agent of shop-1 can't be reached yet.", true},
 		"its pod is away, and nobody asks any more": {func(o *observed.Cluster) {

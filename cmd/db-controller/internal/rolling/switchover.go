@@ -18,22 +18,21 @@ import (
 )
 
 // SwitchOver carries out spec.switchover, once for each token. What was begun is recorded first, with the primary of that time,
-// so that it is known to be done whatever the agents forget.
+// so that it is known to be done whatever the agents forget. It comes to an end also when it is no longer requested: much waits for that.
 func (s *Steps) SwitchOver(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	request, status := o.Cluster.Spec.Switchover, o.Cluster.Status.Switchover
 	switch {
-	case request == nil || o.Deleting():
+	case o.Deleting():
 		return flow.Next
-	case status == nil || status.Token != request.Token:
+	case request != nil && (status == nil || status.Token != request.Token):
 		return beginSwitchover(o, request)
-	case status.State != v1alpha1.SwitchoverRunning:
+	case status == nil || status.State != v1alpha1.SwitchoverRunning:
 		return flow.Next
 	}
 	primary := o.Primary()
 	switch {
 	case primary < 0:
-		_, message := availability.NotServing(o)
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, message)
+		return flow.Next // what keeps an instance from becoming primary may have to be changed first
 	case o.Names.Instance(primary) != status.From:
 		return endSwitchover(o, primary)
 	}
@@ -77,6 +76,10 @@ func (s *Steps) continueSwitchover(ctx context.Context, o *observed.Cluster, pri
 			return flow.Save(v1alpha1.ReasonSwitchingOver, status.Message)
 		}
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, switchingMessage(status.From, status.To)+phrase.Prefixed(" ", phrase.Sentence(response.Message)))
+	}
+	if o.Cluster.Spec.Switchover == nil {
+		closeSwitchover(o, v1alpha1.SwitchoverRefused, fmt.Sprintf("The agent of %s has not confirmed the request, and spec.switchover no longer requests it.", status.From))
+		return flow.Save(v1alpha1.ReasonSwitchingOver, status.Message)
 	}
 	return s.requestSwitchover(ctx, o, status.Token, status.To, "The switchover was requested.")
 }
