@@ -59,8 +59,13 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 		// Should it be deleted and created by somebody else meanwhile, the write fails.
 		wanted.SetUID(live.GetUID())
 	}
-	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+	switch object.(type) {
+	case *appsv1.StatefulSet:
 		wanted.SetResourceVersion(versionOf(live))
+	case *corev1.Secret:
+		if live != nil { // people change passwords in it, and it may have been read a while ago
+			wanted.SetResourceVersion(live.GetResourceVersion())
+		}
 	}
 	return a.write(ctx, o, live, object, wanted)
 }
@@ -76,11 +81,11 @@ func versionOf(live client.Object) string {
 
 func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object client.Object, wanted *unstructured.Unstructured) error {
 	kind, name := wanted.GetKind(), wanted.GetName()
-	_, generated := object.(*corev1.Secret)
+	secret, isSecret := object.(*corev1.Secret)
 	var verb string
 	var err error
 	switch {
-	case live == nil && generated:
+	case live == nil && isSecret:
 		// What was generated is written only if nobody else has generated it meanwhile.
 		verb = "create"
 		object.SetAnnotations(wanted.GetAnnotations())
@@ -100,11 +105,14 @@ func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object c
 	if live == nil {
 		err = o.Own.Taken(err)
 	}
+	if isSecret && live != nil && apierrors.IsConflict(err) {
+		a.Secrets.Drop(o.Cluster, name)
+		err = fmt.Errorf("it has changed: %w", flow.ErrStale)
+	}
 	if err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
 	}
 	log.FromContext(ctx).Info("Wrote object", "kind", kind, "name", name, "verb", verb, "new", live == nil)
-	secret, isSecret := object.(*corev1.Secret)
 	switch {
 	case isSecret:
 		a.noteSecret(o, secret)

@@ -135,3 +135,22 @@ func TestACertificateOfOnesOwnIsShownWhenAllTrustItAndTheLastGoodOneStays(t *tes
 		t.Error("servers were restarted")
 	}
 }
+
+// A password is changed in the Secret of the application while the Secret that this process has read last is written for another reason.
+func TestAPasswordThatIsChangedBesideTheCAStays(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	hosts := []string{"shop-rw." + l.ns + ".svc", "shop-ro." + l.ns + ".svc", "shop-r." + l.ns + ".svc", "*.shop-pods." + l.ns + ".svc"}
+	company := issued(t, authority.New(t), hosts...)
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "company"}, Type: corev1.SecretTypeTLS, Data: company})
+	l.settle()
+	app := &corev1.Secret{}
+	l.there(app, "shop-app")
+	l.change(app, func() { app.StringData = map[string]string{"password": "geheim-1"} })
+	l.change(shop, func() { shop.Spec.TLS.ServerSecret = &v1alpha1.ServerSecret{Name: "company"} })
+	l.eventually("clients are told of the CA", func() bool { return l.there(app, "shop-app") && bytes.Contains(app.Data["ca.crt"], company["ca.crt"]) })
+	if password := string(app.Data["password"]); password != "geheim-1" {
+		t.Errorf("the password is %q", password)
+	}
+}
