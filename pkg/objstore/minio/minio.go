@@ -3,6 +3,7 @@ package minio
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,13 +194,14 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 		options.StartAfter = s.config.Key(after)
 	}
 	return func(yield func(objstore.Info, error) bool) {
+		ordered := client.Ordered{}
 		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
 			if o.Err != nil {
 				yield(objstore.Info{}, s.fail("list", prefix, o.Err))
 				return
 			}
 			key := client.Relative(s.config, o.Key)
-			if err := client.Listed(key, prefix); err != nil {
+			if err := cmp.Or(client.Listed(key, prefix), ordered.Next(key, prefix)); err != nil {
 				yield(objstore.Info{}, err)
 				return
 			}

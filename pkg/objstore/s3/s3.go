@@ -3,6 +3,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,18 +233,31 @@ func (s *Store) pages(prefix, after string, delimiter *string) *s3.ListObjectsV2
 	return s3.NewListObjectsV2Paginator(s.client, input)
 }
 
+// nextPage is the next one of a list. The SDK takes one for the last that says that there are more, but not how to go on.
+func (s *Store) nextPage(ctx context.Context, pages *s3.ListObjectsV2Paginator, prefix string) (*s3.ListObjectsV2Output, error) {
+	page, err := pages.NextPage(ctx)
+	switch {
+	case err != nil:
+		return nil, s.fail("list", prefix, err)
+	case aws.ToBool(page.IsTruncated) && aws.ToString(page.NextContinuationToken) == "":
+		return nil, client.Mislisted(prefix, "the server lists a part of the objects, and doesn't say how to go on")
+	}
+	return page, nil
+}
+
 // List asks for a page at a time.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
+		ordered := client.Ordered{}
 		for pages := s.pages(prefix, after, nil); pages.HasMorePages(); {
-			page, err := pages.NextPage(ctx)
+			page, err := s.nextPage(ctx, pages, prefix)
 			if err != nil {
-				yield(objstore.Info{}, s.fail("list", prefix, err))
+				yield(objstore.Info{}, err)
 				return
 			}
 			for _, o := range page.Contents {
 				key := client.Relative(s.config, aws.ToString(o.Key))
-				if err := client.Listed(key, prefix); err != nil {
+				if err := cmp.Or(client.Listed(key, prefix), ordered.Next(key, prefix)); err != nil {
 					yield(objstore.Info{}, err)
 					return
 				}
@@ -259,9 +273,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for pages := s.pages(prefix, "", aws.String("/")); pages.HasMorePages(); {
-			page, err := pages.NextPage(ctx)
+			page, err := s.nextPage(ctx, pages, prefix)
 			if err != nil {
-				yield("", s.fail("list", prefix, err))
+				yield("", err)
 				return
 			}
 			for _, folder := range page.CommonPrefixes {

@@ -40,6 +40,10 @@ func (s *Store) Versions(ctx context.Context, prefix, after string) iter.Seq2[ob
 				yield(objstore.Version{}, s.fail("list versions", prefix, err))
 				return
 			}
+			if aws.ToBool(page.IsTruncated) && aws.ToString(page.NextKeyMarker) == "" {
+				yield(objstore.Version{}, client.Mislisted(prefix, "the server lists a part of the versions, and doesn't say how to go on"))
+				return
+			}
 			for _, version := range s.versionsOf(page) {
 				if err := client.Listed(version.Key, prefix); err != nil {
 					yield(objstore.Version{}, err)

@@ -91,5 +91,23 @@ func Listed(key, prefix string) error {
 	if strings.HasPrefix(key, prefix) {
 		return nil
 	}
-	return &objstore.Error{Op: "list", Key: prefix, Kind: objstore.ErrCorrupt, Err: errors.New("the server lists objects that were not asked for")}
+	return Mislisted(prefix, "the server lists objects that were not asked for")
+}
+
+// Mislisted is a list that can't be trusted to be whole. What it lacks would be taken for absent, and what that needs for unused.
+func Mislisted(prefix, why string) error {
+	return &objstore.Error{Op: "list", Key: prefix, Kind: objstore.ErrCorrupt, Err: errors.New(why)}
+}
+
+// Ordered checks that keys are listed in the order of their bytes. A list that is continued after the last key, as after an outage, would lack the
+// others otherwise.
+type Ordered struct{ last string }
+
+// Next is an error if the next key is less than the last one.
+func (o *Ordered) Next(key, prefix string) error {
+	if key < o.last {
+		return Mislisted(prefix, "the server lists objects in another order than that of their keys")
+	}
+	o.last = key
+	return nil
 }
