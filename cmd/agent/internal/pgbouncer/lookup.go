@@ -36,6 +36,8 @@ const (
 type lookups struct {
 	tls func(place) (*tls.Config, error)
 	log *slog.Logger
+	// tell is told whether the servers refuse the question for a reason of their own, such as that the role may not log in.
+	tell func(refused bool)
 
 	mu      sync.Mutex
 	servers []place
@@ -47,8 +49,8 @@ type lookups struct {
 	failed  map[string]bool // reasons why servers don't respond that were logged since one has
 }
 
-func newLookups(tls func(place) (*tls.Config, error), replicas bool, log *slog.Logger) *lookups {
-	return &lookups{tls: tls, replicas: replicas, log: log, changed: make(chan struct{}), failed: map[string]bool{}}
+func newLookups(tls func(place) (*tls.Config, error), replicas bool, tell func(refused bool), log *slog.Logger) *lookups {
+	return &lookups{tls: tls, replicas: replicas, tell: tell, log: log, changed: make(chan struct{}), failed: map[string]bool{}}
 }
 
 // aim has these servers asked from now on.
@@ -114,6 +116,9 @@ func (l *lookups) run(ctx context.Context, listener net.Listener) {
 func (l *lookups) explain(server place, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil || isFinal(err) {
+		l.tell(err != nil)
+	}
 	if err == nil {
 		clear(l.failed)
 		return

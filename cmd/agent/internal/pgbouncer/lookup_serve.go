@@ -31,7 +31,7 @@ func (l *lookups) serve(ctx context.Context, conn net.Conn) {
 	backend := pgproto3.NewBackend(conn, conn)
 	backend.SetMaxBodyLen(mostAsked)
 	if err := welcome(backend); err != nil {
-		l.log.Warn("PgBouncer was refused that looks passwords up", "error", err)
+		l.log.Warn("a connection of PgBouncer that looks up passwords was refused", "error", err)
 		return
 	}
 	questions := make(chan question)

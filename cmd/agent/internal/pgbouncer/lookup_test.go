@@ -20,7 +20,7 @@ import (
 // asPgBouncer connects to lookups that have no server, by these names.
 func asPgBouncer(t *testing.T, user, database string) (*pgproto3.Frontend, *lookups) {
 	t.Helper()
-	l := newLookups(nil, false, slog.New(slog.DiscardHandler))
+	l := newLookups(nil, false, func(bool) {}, slog.New(slog.DiscardHandler))
 	dir, err := os.MkdirTemp("", "lookup") // the names of sockets are short
 	if err != nil {
 		t.Fatal(err)

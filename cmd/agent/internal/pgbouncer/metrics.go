@@ -27,6 +27,7 @@ var (
 	upMetric      = describe("up", "1 while the console of PgBouncer answers.")
 	waitingMetric = describe("waiting", "1 while clients wait for a primary, or for the end of a handover.")
 	refusedMetric = describe("config_refused", "1 while the changed configuration is refused and the previous one is in force.")
+	lookupsMetric = describe("lookups_refused", "1 while PostgreSQL refuses to have passwords looked up, so no client can log in.")
 	pausesMetric  = describe("pauses_total", "How many times clients have waited for a primary.")
 	clientsMetric = describe("clients", "Clients of a database and user, by state: active or waiting.", "database", "user", "state")
 	serversMetric = describe("servers", "Connections to the server of a database and user, by state: active, idle or login.", "database", "user", "state")
@@ -59,6 +60,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send(waitingMetric, prometheus.GaugeValue, waiting)
 	send(pausesMetric, prometheus.CounterValue, pauses)
 	send(refusedMetric, prometheus.GaugeValue, asNumber(c.pooler.keepsPrevious()))
+	send(lookupsMetric, prometheus.GaugeValue, asNumber(c.pooler.logsNobodyIn()))
 	if running == nil {
 		send(upMetric, prometheus.GaugeValue, 0)
 		return

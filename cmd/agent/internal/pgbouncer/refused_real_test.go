@@ -135,3 +135,29 @@ func TestNamesThatAreNoTextDontEndTheMetrics(t *testing.T) {
 		t.Errorf("%q transactions", got)
 	}
 }
+
+// TestThatNobodyCanLogInShowsInTheMetrics: the clients learn nothing of the role that passwords are looked up with.
+func TestThatNobodyCanLogInShowsInTheMetrics(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	b.lead(a, 1)
+	b.run(nil)
+	b.asked(b.connect())
+	if got := b.metric("howdah_pooler_lookups_refused"); got != "0" {
+		t.Errorf("while clients log in, the metric of refused lookups is %q", got)
+	}
+	a.SQL("ALTER ROLE howdah_pooler NOLOGIN")
+	a.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'howdah_pooler'")
+	if got := <-b.comes(20 * time.Second); !strings.Contains(got, "failed") {
+		t.Errorf("the client got %s", got)
+	}
+	if got := b.metric("howdah_pooler_lookups_refused"); got != "1" {
+		t.Errorf("while PostgreSQL refuses the role, it is %q", got)
+	}
+	a.SQL("ALTER ROLE howdah_pooler LOGIN")
+	b.until("a client can log in again", func() bool { return <-b.comes(20*time.Second) == a.place.Address })
+	if got := b.metric("howdah_pooler_lookups_refused"); got != "0" {
+		t.Errorf("once clients log in again, it is %q", got)
+	}
+}

@@ -109,7 +109,7 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, crashes: newCrashes(os.Stderr), ended: make(chan struct{})}
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
-	p.lookups = newLookups(p.serverTLS, config.ReadOnly, p.Log)
+	p.lookups = newLookups(p.serverTLS, config.ReadOnly, p.looksUp, p.Log)
 	if err := os.MkdirAll(p.RunDir, 0o755); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("PgBouncer ended by itself: %w", orNil(p.bouncer.err))
+			return fmt.Errorf("PgBouncer ended unexpectedly: %w", orNil(p.bouncer.err))
 		case <-stopping:
 			stopping = nil
 			if len(p.servers) == 0 {
@@ -190,7 +190,7 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			}
 		}
 		if err != nil {
-			p.Log.Error("PgBouncer is not as it should be; trying again", "error", err)
+			p.Log.Error("PgBouncer is not in the requested state; trying again", "error", err)
 		}
 		p.beat()
 	}
@@ -425,7 +425,7 @@ func (p *Pooler) keep(ctx context.Context) error {
 	if err != nil || !paused {
 		return err
 	}
-	p.Log.Warn("PgBouncer was paused for nothing")
+	p.Log.Warn("PgBouncer was paused unnecessarily")
 	return p.bouncer.resume(ctx)
 }
 
@@ -445,7 +445,7 @@ func (p *Pooler) shutdown(ctx context.Context) []func() time.Duration {
 		}
 		p.Log.Info("PgBouncer ends once no transaction is open")
 		if err := p.bouncer.do(ctx, "SHUTDOWN WAIT_FOR_SERVERS"); err != nil {
-			p.Log.Error("PgBouncer does not end as it was told", "error", err)
+			p.Log.Error("PgBouncer did not end when it was told to", "error", err)
 		}
 		return lastTime
 	}

@@ -20,7 +20,9 @@ type State struct {
 	holdings int // how many times they have waited
 	// configRefused: PgBouncer has refused the changed configuration, and the previous one is in force.
 	configRefused bool
-	last          time.Time
+	// lookupsRefused: the servers refuse to have passwords looked up, so that no client can log in.
+	lookupsRefused bool
+	last           time.Time
 }
 
 func (s *State) use(b *bouncer) { s.change(func() { s.bouncer = b }) }
@@ -48,6 +50,16 @@ func (s *State) keepsPrevious() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.configRefused
+}
+
+// looksUp notes whether the servers refuse to have passwords looked up.
+func (s *State) looksUp(refused bool) { s.change(func() { s.lookupsRefused = refused }) }
+
+// logsNobodyIn says whether no client can log in because the servers refuse to have passwords looked up.
+func (s *State) logsNobodyIn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookupsRefused
 }
 
 // Serving are the pods that clients are sent to, such as "shop-0"; empty: none.
