@@ -123,6 +123,8 @@ const (
 	ReasonAwaitingVerification = "AwaitingVerification"
 	// ReasonDataCorrupt (see Restore): an object is missing or not what was stored.
 
+	// ReasonManifestMissing: the inventory of the repository found that the manifest of the backup was deleted.
+	ReasonManifestMissing = "ManifestMissing"
 	// ReasonNotVerifiedYet: some backups in the repository were never verified.
 	ReasonNotVerifiedYet = "NotVerifiedYet"
 )

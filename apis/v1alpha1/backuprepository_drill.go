@@ -53,7 +53,7 @@ type RepositoryDrill struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	AcceptRecorded []RecordedField `json:"acceptRecorded,omitempty"`
-	// TimeoutSeconds is how long a drill may take before it has failed. The default is a day.
+	// TimeoutSeconds is how long a drill may take before it counts as failed. The default is a day.
 	// +optional
 	// +kubebuilder:default=86400
 	// +kubebuilder:validation:Minimum=60
@@ -129,8 +129,8 @@ type DrillRun struct {
 	// LastCommit is the time of the last commit that was restored.
 	// +optional
 	LastCommit *metav1.MicroTime `json:"lastCommit,omitempty"`
-	// RestoreSeconds from the creation of the Restore until the restored cluster accepted connections: how long it takes to
-	// be back, as measured.
+	// RestoreSeconds from the creation of the Restore until the restored cluster accepted connections: the measured
+	// time to recover.
 	// +optional
 	RestoreSeconds int64 `json:"restoreSeconds,omitempty"`
 	// CheckSeconds is how long pg_amcheck and the assertions took.

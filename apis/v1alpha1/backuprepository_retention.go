@@ -133,6 +133,10 @@ type LineageStatus struct {
 	// nothing is known except that it exists.
 	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
+	// ReadSince is since when retention deletes nothing from the lineage because somebody reads it of whom only the bucket tells: a Restore of another
+	// namespace or Kubernetes cluster, or howdah-backup. It waits for at most a day.
+	// +optional
+	ReadSince *metav1.Time `json:"readSince,omitempty"`
 	// GiveUp is what to write into spec.retention.giveUp to have the whole lineage deleted, with its last copy. It is empty if
 	// the lineage can't be given up here, because a cluster writes it or it may belong to somebody else.
 	// +optional

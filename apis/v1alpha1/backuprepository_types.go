@@ -57,8 +57,9 @@ type BackupRepositorySpec struct {
 	// it.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// AsOf reads a bucket that keeps versions as it was at this time, such as 2026-03-04T05:00:00Z, with all that was deleted or
-	// replaced since. It needs readOnly: true. Use it in a second BackupRepository to list and restore what was lost.
+	// AsOf reads a bucket that keeps versions as it was at this time, such as 2026-03-04T05:00:00Z, including
+	// everything that was deleted or replaced since. It needs readOnly: true. Use it in a second BackupRepository to
+	// list and restore what was lost.
 	// +optional
 	AsOf *metav1.Time `json:"asOf,omitempty"`
 	// Retention says what is kept in the repository; everything else is deleted. It applies to each lineage separately: the
@@ -101,8 +102,8 @@ type S3Spec struct {
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHost() != ''",message="spec.s3.endpoint must be a URL with https:// and a host, such as https://minio.example.com:9000"
 	// +kubebuilder:validation:MaxLength=512
 	Endpoint string `json:"endpoint,omitempty"`
-	// Insecure allows an endpoint with http://: anybody on the way can read and change what passes.
-	// With https:// it changes nothing; certificates are always verified.
+	// Insecure allows an endpoint with http://: anybody on the network path can read and change the data. With https://
+	// it changes nothing; certificates are always verified.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 	// Region of the bucket.
@@ -122,7 +123,8 @@ type S3Spec struct {
 	// ForcePathStyle puts the bucket into the path instead of the host name. The default is true if an endpoint is set.
 	// +optional
 	ForcePathStyle *bool `json:"forcePathStyle,omitempty"`
-	// CABundle has certificates, in PEM, with which the server's certificate is verified. By default, the public ones.
+	// CABundle contains CA certificates, in PEM, with which the server's certificate is verified. By default, the
+	// public CAs are trusted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.s3.caBundle must contain certificates in PEM (-----BEGIN CERTIFICATE-----)"
@@ -187,8 +189,9 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Identity of the repository that was found first, from howdah.json: of an encrypted or signed one its random identity, of others
-	// the time when it was created. If another repository is found at the same place, Ready is False (RepositoryReplaced).
+	// Identity of the repository, as first read from howdah.json: a random identity if the repository is encrypted or
+	// signed, otherwise the time when it was created. If another repository is found at the same place, Ready is False
+	// (RepositoryReplaced).
 	// +optional
 	Identity string `json:"identity,omitempty"`
 	// Encryption says which keys encrypt the repository, if it is encrypted.
@@ -257,6 +260,9 @@ const (
 
 	// ReasonAvailable: writing, reading, listing and deleting work.
 	ReasonAvailable = "Available"
+	// ReasonClockDiffers: writing, reading, listing and deleting work, but the clocks of the controller and of the store differ by more than
+	// minutes, so retention deletes nothing.
+	ReasonClockDiffers = "ClockDiffers"
 	// ReasonUnreachable: the server does not respond.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAccessDenied: the credentials are wrong or do not allow enough.

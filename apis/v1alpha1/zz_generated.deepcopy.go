@@ -2718,6 +2718,10 @@ func (in *LineageStatus) DeepCopyInto(out *LineageStatus) {
 		in, out := &in.FirstSeen, &out.FirstSeen
 		*out = (*in).DeepCopy()
 	}
+	if in.ReadSince != nil {
+		in, out := &in.ReadSince, &out.ReadSince
+		*out = (*in).DeepCopy()
+	}
 	if in.LastWritten != nil {
 		in, out := &in.LastWritten, &out.LastWritten
 		*out = (*in).DeepCopy()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,17 @@ const day = 24 * time.Hour
 // lost fills the bucket as a cluster of another Kubernetes did, which was lost some days ago.
 func (b *bed) lost(daysAgo int) {
 	b.Helper()
-	b.store = mem.NewAt(func() time.Time { return time.Now().Add(-time.Duration(daysAgo) * day) })
+	written := atomic.Bool{}
+	b.store = mem.NewAt(func() time.Time {
+		if written.Load() {
+			return time.Now()
+		}
+		return time.Now().Add(-time.Duration(daysAgo) * day)
+	})
 	for _, ago := range []int{daysAgo, daysAgo + 2, daysAgo + 10, daysAgo + 20} {
 		b.past("7-old", "shop", "lost-with-its-kubernetes", ago)
 	}
+	written.Store(true)
 }
 
 // knownSince applies the repository's manifest, with a status that says how long its lineages have been known.

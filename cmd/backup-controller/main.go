@@ -88,7 +88,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 		repository.New(ctx, dependencies, open, pruner),
 		backup.New(ctx, dependencies, throttled(open), deletions, backups),
 		schedule.New(dependencies),
-		verify.New(dependencies), verify.NewRepositories(dependencies),
+		verify.New(dependencies, pruner.Manifest), verify.NewRepositories(dependencies),
 		drill.New(dependencies),
 	)...)
 }

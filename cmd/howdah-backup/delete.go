@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/readnotice"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -76,7 +77,7 @@ func deleteLocked(ctx context.Context, store objstore.Store, name lookup.Name, g
 	if err != nil {
 		host = "a host without a name"
 	}
-	until, unlock, err := bucketlock.Lock(ctx, store, name.Lineage, bucketlock.Holder{
+	held, unlock, err := bucketlock.Lock(ctx, store, name.Lineage, bucketlock.Holder{
 		ID: "howdah-backup-" + strings.ToLower(rand.Text()), Name: fmt.Sprintf("howdah-backup delete %s on %s", name.ID, host),
 	})
 	if errors.Is(err, bucketlock.ErrHeld) {
@@ -86,17 +87,35 @@ func deleteLocked(ctx context.Context, store objstore.Store, name lookup.Name, g
 		return 0, err
 	}
 	defer unlock()
+	if err := unread(ctx, store, name, held.At); err != nil {
+		return 0, err
+	}
 	if gone {
 		if err := abandoned(ctx, store, name); err != nil {
 			return 0, err
 		}
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, until, errors.New("the deletion took too long; run the command again to finish it"))
+	ctx, cancel := context.WithDeadlineCause(ctx, held.Until, errors.New("the deletion took too long; run the command again to finish it"))
 	defer cancel()
 	if freed, err = backup.Delete(ctx, store, name.Lineage, name.ID); err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return freed, err
+}
+
+// unread refuses what somebody reads.
+func unread(ctx context.Context, store objstore.Store, name lookup.Name, now time.Time) error {
+	all, err := readnotice.Of(ctx, store, name.Lineage, now)
+	if err != nil {
+		return err
+	}
+	for _, reader := range all {
+		if reader.Reads(name.ID) {
+			return fmt.Errorf("nothing was deleted: %s; run the command again then. If nobody of that name reads it, delete the object %s first",
+				reader, layout.ReaderKey(name.Lineage, reader.ID))
+		}
+	}
+	return nil
 }
 
 // quiet is for how long nothing may have been written under the ID of a backup that has no manifest: else it may be being written.

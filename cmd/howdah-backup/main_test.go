@@ -21,6 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/bucketlock"
+	"howdah.dev/howdah/pkg/backup/readnotice"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/folder"
@@ -501,6 +502,17 @@ func TestNothingIsDeletedWhileSomebodyElseDeletesFromTheLineage(t *testing.T) {
 	for info, err := range b.store.List(t.Context(), "deletions/", "") {
 		t.Errorf("left is %v, %v", info, err)
 	}
+}
+
+func TestABackupIsNotDeletedWhileSomebodyReadsIt(t *testing.T) {
+	b := shop(t)
+	stop := readnotice.Say(t.Context(), b.store, sample.Lineage, readnotice.Reader{ID: "r", Name: "Restore staging/copy", Backup: "shop-first"}, func(err error) { t.Error(err) })
+	b.wants(exitFailed, []string{
+		"nothing was deleted: Restore staging/copy reads shop-first", "delete the object readers/" + sample.Lineage + "/r first",
+	}, "delete", "shop-first", "--yes")
+	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-second"}, "delete", "shop-second", "--yes")
+	stop()
+	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-first"}, "delete", "shop-first", "--yes")
 }
 
 func TestASignalEndsACommandAsShellsExpect(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/readnotice"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
@@ -35,6 +37,7 @@ type restore struct {
 	tablespaces           []string
 	workers               int
 	megabytes             int64
+	silent                bool // nothing is written to the bucket
 
 	replays        bool // there is a target
 	target         pitr.Target
@@ -80,6 +83,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	flags.BoolVar(&r.latest, "latest", false, "replay everything in the archive")
 	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
 	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does at the target: promote, pause or shutdown")
+	flags.BoolVar(&r.silent, "write-nothing", false, "don't say in the bucket that the backup is read; otherwise nobody deletes it meanwhile, if the credentials may write")
 	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: where to put a tablespace; if not set, <target-dir>.tablespaces/OID")
 	bounds(command, &r.workers, &r.megabytes)
 	command.MarkFlagsMutuallyExclusive("to-time", "to-lsn", "to-name", "latest", "immediate")
@@ -98,16 +102,21 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	if err != nil {
 		return err
 	}
+	place, err := r.place.Resolve(r.getenv)
+	if err != nil {
+		return err
+	}
+	stopReading, err := r.sayReading(ctx, place, found.header)
+	if err != nil {
+		return err
+	}
+	defer stopReading()
 	manifest, err := backup.ReadManifest(ctx, store, found.header.Lineage, found.header.ID)
 	if err != nil {
 		return err
 	}
 	tablespaces := datadir.Tablespaces(manifest)
 	if err := r.placeTablespaces(tablespaces); err != nil {
-		return err
-	}
-	place, err := r.place.Resolve(r.getenv)
-	if err != nil {
 		return err
 	}
 	if manifest.Damage != nil {
@@ -135,6 +144,26 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 		Bytes: manifest.Totals.LogicalBytes, Seconds: r.now().Sub(started).Seconds(), Replays: r.replays, StopAt: r.stopAt(found),
 		Timeline: found.timeline, Tablespaces: tablespaces, Dropped: job.Dropped, Damage: manifest.Damage,
 	})
+}
+
+// sayReading says in the bucket that a backup is read, so that nobody deletes it meanwhile. Whoever may not write there restores all the same.
+func (r *restore) sayReading(ctx context.Context, place connection.Place, header *backup.Header) (stop func(), err error) {
+	if r.silent || !place.Shared() {
+		return func() {}, nil
+	}
+	store, err := place.Open(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	return readnotice.Say(ctx, store, header.Lineage, readnotice.Reader{
+		ID: "howdah-backup-" + strings.ToLower(rand.Text()), Name: "howdah-backup restore on " + host, Backup: header.ID,
+	}, func(err error) {
+		fmt.Fprintf(r.errOut, "That the backup is read can't be said in the bucket (%s), so nothing prevents that it is deleted meanwhile.\n", strings.TrimSuffix(objstore.Explain(err), "."))
+	}), nil
 }
 
 // parse reads the flags that are more than text.

@@ -193,7 +193,7 @@ func unreadableParent(id string, err error) error {
 func (w *writing) connect(parent *Header, started Started) ([]stretch, error) {
 	switch s := w.source; {
 	case parent.SystemIdentifier != s.SystemIdentifier || parent.PGMajor != s.PGMajor:
-		return nil, unsuitable("backup %s is of another database system", parent.ID)
+		return nil, unsuitable("backup %s is from another database system", parent.ID)
 	case parent.DataChecksums != s.DataChecksums:
 		return nil, unsuitable("page checksums were switched on or off since backup %s", parent.ID)
 	case started.LSN < parent.StopLSN:

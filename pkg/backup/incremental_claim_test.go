@@ -38,7 +38,7 @@ func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
 		}, "it was uploaded and is not there"},
 		"it is of a later time":        {func(d *database, _ *Manifest) { d.lsn = 0x2000100 }, "after this one's start"},
 		"checksums were switched on":   {func(d *database, _ *Manifest) { d.source.DataChecksums = false }, "checksums were switched on or off"},
-		"it is another system":         {func(d *database, _ *Manifest) { d.source.SystemIdentifier = "8" }, "of another database system"},
+		"it is another system":         {func(d *database, _ *Manifest) { d.source.SystemIdentifier = "8" }, "from another database system"},
 		"its timeline can't be placed": {func(d *database, _ *Manifest) { d.onTimeline(3, "") }, "it is unknown how timeline 3 descends"},
 		"its timeline was left before": {func(d *database, full *Manifest) { d.onTimeline(2, "1\t"+full.StartLSN.String()+"\tx\n") }, "before the end of backup"},
 		"its timeline is no ancestor": {func(d *database, full *Manifest) {

@@ -63,7 +63,8 @@ func ExampleExplain() {
 // Probe tries what Howdah needs of a store, with objects that have the token in their names. This one lets two writers replace each
 // other's objects.
 func ExampleProbe() {
-	for _, finding := range objstore.Probe(context.Background(), careless{mem.New()}, "token") {
+	findings, _ := objstore.Probe(context.Background(), careless{mem.New()}, "token")
+	for _, finding := range findings {
 		fmt.Println(finding.Ability, "-", finding.Message)
 	}
 	// Output:

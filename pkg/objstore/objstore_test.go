@@ -109,10 +109,10 @@ func (c careless) Put(ctx context.Context, key string, body []byte, _ objstore.P
 }
 
 func TestTheProbeSaysWhatAStoreCanNotDo(t *testing.T) {
-	if findings := objstore.Probe(t.Context(), mem.New(), "t"); len(findings) != 0 {
+	if findings, _ := objstore.Probe(t.Context(), mem.New(), "t"); len(findings) != 0 {
 		t.Errorf("a good store: %+v", findings)
 	}
-	findings := objstore.Probe(t.Context(), careless{mem.New()}, "t")
+	findings, _ := objstore.Probe(t.Context(), careless{mem.New()}, "t")
 	if len(findings) != 1 || findings[0].Ability != objstore.CanWriteConditional || !strings.Contains(findings[0].Message, "does not honour If-None-Match") {
 		t.Errorf("a careless store: %+v", findings)
 	}
@@ -131,7 +131,7 @@ func TestTheProbeSaysWhatAStoreCanNotDo(t *testing.T) {
 			}
 			return nil
 		}})
-		findings := objstore.Probe(t.Context(), store, "t")
+		findings, _ := objstore.Probe(t.Context(), store, "t")
 		if len(findings) != len(test.want) || findings[0].Ability != test.want[0] || !strings.HasPrefix(findings[0].Message, "The credentials may not ") {
 			t.Errorf("without %s: %+v", test.op, findings)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Ability is something that a repository must be able to do in its store.
@@ -28,26 +29,27 @@ type Finding struct {
 
 // Probe tries in the store what a repository needs, under keys that start with "probe/" and the
 // given token (random, chosen by the caller, so that several probes don't meet). It returns what
-// can't be done, in the order of trying; none means that all is well. It removes what it wrote as
-// far as it may. When nothing can be written it stops there, because the rest would fail alike.
-func Probe(ctx context.Context, store Store, token string) []Finding {
+// can't be done, in the order of trying; none means that all is well. It also returns when the server
+// received an object, by the server's clock; zero if it didn't say. It removes what it wrote as far as it
+// may. When nothing can be written it stops there, because the rest would fail alike.
+func Probe(ctx context.Context, store Store, token string) (findings []Finding, received time.Time) {
 	p := &probe{store: store, plain: "probe/" + token + "/plain", once: "probe/" + token + "/once", body: []byte("howdah " + token)}
 	if finding := p.write(ctx); finding != nil {
-		return []Finding{*finding}
+		return []Finding{*finding}, received
 	}
-	var findings []Finding
 	for _, try := range []func(context.Context) *Finding{p.read, p.writeConditional, p.list, p.delete} {
 		if finding := try(ctx); finding != nil {
 			findings = append(findings, *finding)
 		}
 	}
-	return findings
+	return findings, p.received
 }
 
 type probe struct {
 	store       Store
 	plain, once string // keys
 	body        []byte
+	received    time.Time
 }
 
 func failed(ability Ability, err error) *Finding {
@@ -103,6 +105,9 @@ func (p *probe) list(ctx context.Context) *Finding {
 			return failed(CanList, err)
 		}
 		seen[info.Key] = true
+		if info.Key == p.plain {
+			p.received = info.Modified
+		}
 	}
 	if !seen[p.plain] {
 		return wrong(CanList, fmt.Sprintf("The server does not list an object (%s) that was written a moment before.", p.plain))

@@ -57,23 +57,31 @@ type Holder struct {
 	Name string
 }
 
+// Held is a lock that was granted.
+type Held struct {
+	// Until is when its holder stops deleting, by the holder's own monotonic clock. That is before the lock ends.
+	Until time.Time
+	// At is when the server received the lock, by the server's clock.
+	At time.Time
+}
+
 // content is what a lock says.
 type content struct {
 	Holder string `json:"holder"`
 }
 
-// Lock locks deletions from a lineage. Its holder deletes nothing after until, which is before the lock ends; and what is to be deleted must
-// be decided, or looked at again, after this. Of two who lock at once, one at least gets ErrHeld.
-func Lock(ctx context.Context, store objstore.Store, lineage string, holder Holder) (until time.Time, unlock func(), err error) {
+// Lock locks deletions from a lineage. Its holder deletes nothing after Held.Until; and what is to be deleted must be decided, or looked at
+// again, after this. Of two who lock at once, one at least gets ErrHeld.
+func Lock(ctx context.Context, store objstore.Store, lineage string, holder Holder) (held Held, unlock func(), err error) {
 	if err := errors.Join(layout.CheckName("lineage", lineage), layout.CheckName("holder", holder.ID)); err != nil {
-		return until, nil, err
+		return held, nil, err
 	}
 	body, err := json.Marshal(content{Holder: holder.Name})
 	if err != nil {
-		return until, nil, err
+		return held, nil, err
 	}
 	key := layout.DeletionKey(lineage, holder.ID)
-	until = time.Now().Add(works)
+	held.Until = time.Now().Add(works)
 	unlock = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
@@ -81,27 +89,28 @@ func Lock(ctx context.Context, store objstore.Store, lineage string, holder Hold
 	}
 	// First the own lock, then a look for others: whatever the order, one sees the other.
 	if err := store.Put(ctx, key, body, objstore.PutOptions{}); err != nil {
-		return until, nil, err
+		return held, nil, err
 	}
-	if err := others(ctx, store, lineage, key); err != nil {
+	mine, err := store.Stat(ctx, key)
+	if err == nil {
+		err = others(ctx, store, lineage, mine)
+	}
+	if err != nil {
 		unlock()
-		return until, nil, err
+		return held, nil, err
 	}
-	return until, unlock, nil
+	held.At = mine.Modified
+	return held, unlock, nil
 }
 
 // others looks for locks of others. The own one tells what time it is in the bucket.
-func others(ctx context.Context, store objstore.Store, lineage, own string) error {
-	mine, err := store.Stat(ctx, own)
-	if err != nil {
-		return err
-	}
+func others(ctx context.Context, store objstore.Store, lineage string, mine objstore.Info) error {
 	var ended []string
 	for info, err := range store.List(ctx, layout.DeletionsPrefix(lineage), "") {
 		switch {
 		case err != nil:
 			return err
-		case info.Key == own:
+		case info.Key == mine.Key:
 		case mine.Modified.Sub(info.Modified) < Lasts:
 			return &HeldError{Lineage: lineage, Holder: read(ctx, store, info.Key), Since: info.Modified}
 		case len(ended) == maxLocks:

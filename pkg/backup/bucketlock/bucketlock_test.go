@@ -62,12 +62,12 @@ func TestTheLockOfAKilledProcessEndsByTheServersClock(t *testing.T) {
 	clock := time.Now().Add(-1000 * time.Hour) // that of the server is wrong, which doesn't matter
 	store := mem.NewAt(func() time.Time { return clock })
 	begun := time.Now()
-	until, _, err := Lock(t.Context(), store, "7-g1", Holder{ID: "killed"})
+	held, _, err := Lock(t.Context(), store, "7-g1", Holder{ID: "killed"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if until.Sub(begun) > Lasts-10*time.Minute {
-		t.Errorf("the holder may delete until %v", until)
+	if held.Until.Sub(begun) > Lasts-10*time.Minute {
+		t.Errorf("the holder may delete until %v", held.Until)
 	}
 	clock = clock.Add(Lasts - time.Second)
 	if _, _, err := Lock(t.Context(), store, "7-g1", Holder{ID: "b"}); !errors.Is(err, ErrHeld) {

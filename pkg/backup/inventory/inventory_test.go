@@ -287,7 +287,7 @@ func TestALineageThatCanNotBeReadIsNamedAndTheOthersAreRead(t *testing.T) {
 	}{
 		"lineage.json is garbage":            {put(layout.LineageKey(other), "{"), layout.LineageKey(other)},
 		"lineage.json is of a later version": {put(layout.LineageKey(other), `{"format": 99}`), "written by a later version of Howdah"},
-		"lineage.json is of another lineage": {put(layout.LineageKey(other), `{"format": 2, "lineage": "`+strings.Repeat("x", 1<<16)+`"}`), "is of lineage"},
+		"lineage.json is of another lineage": {put(layout.LineageKey(other), `{"format": 2, "lineage": "`+strings.Repeat("x", 1<<16)+`"}`), "names lineage"},
 		"lineage.json is too large":          {put(layout.LineageKey(other), strings.Repeat("x", 2<<20)), layout.LineageKey(other)},
 		"lineage.json names no writer":       {put(layout.LineageKey(other), `{"format": 2, "lineage": "8-g1", "segmentSize": 1048576}`), "no UID"},
 		"lineage.json was deleted":           {func(b bucket) { b.must(b.Delete(b.Context(), layout.LineageKey(other))) }, "is missing"},

@@ -100,3 +100,13 @@ func DeletionsPrefix(lineage string) string { return "deletions/" + lineage + "/
 
 // DeletionKey is what one of them says.
 func DeletionKey(lineage, holder string) string { return DeletionsPrefix(lineage) + holder }
+
+// AllReadersPrefix is where those who read from any lineage say so. These objects are never sealed: who reads may have keys with which nothing is
+// to be written any more.
+const AllReadersPrefix = "readers/"
+
+// ReadersPrefix is where those who read from a lineage say so.
+func ReadersPrefix(lineage string) string { return AllReadersPrefix + lineage + "/" }
+
+// ReaderKey is what one of them says.
+func ReaderKey(lineage, reader string) string { return ReadersPrefix(lineage) + reader }

@@ -201,7 +201,7 @@ func ReadLineage(ctx context.Context, store objstore.Store, lineage string) (Lin
 		return Lineage{}, fmt.Errorf("%w: %s: %w", ErrFormat, LineageKey(lineage), err)
 	}
 	if recorded.Lineage != lineage {
-		return Lineage{}, fmt.Errorf("%w: %s is of lineage %q", ErrFormat, LineageKey(lineage), recorded.Lineage)
+		return Lineage{}, fmt.Errorf("%w: %s names lineage %q", ErrFormat, LineageKey(lineage), recorded.Lineage)
 	}
 	return recorded, recorded.validate()
 }

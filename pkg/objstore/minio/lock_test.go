@@ -47,7 +47,7 @@ func TestABucketWithAnObjectLock(t *testing.T) {
 			if kept, err := store.Kept(t.Context()); err != nil || kept != want {
 				t.Errorf("kept %+v, %v", kept, err)
 			}
-			if findings := objstore.Probe(t.Context(), store, "t1"); len(findings) > 0 {
+			if findings, _ := objstore.Probe(t.Context(), store, "t1"); len(findings) > 0 {
 				t.Errorf("the probe finds %+v", findings)
 			}
 		})

@@ -77,7 +77,8 @@ func TestARealServerPassesTheProbe(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			store := plain(t, storetest.Server(t, driver))
-			for _, finding := range objstore.Probe(t.Context(), store, "t1") {
+			findings, _ := objstore.Probe(t.Context(), store, "t1")
+			for _, finding := range findings {
 				t.Errorf("%s: %s", finding.Ability, finding.Message)
 			}
 			for info := range store.List(t.Context(), "", "") {

@@ -3,7 +3,7 @@
 // object as it was; no other change goes unseen.
 //
 // A key from outside, such as an entry of a Secret, only wraps data keys, which lie below keys/ in the store. So keys are
-// rotated by wrapping a few small objects again. howdah.json and keys/ are plain; every other object is sealed:
+// rotated by wrapping a few small objects again. howdah.json, keys/ and readers/ are plain; every other object is sealed:
 //
 //	 0  4  0x184D2A5D, the magic of a skippable frame of zstd (all numbers are little-endian)
 //	 4  4  72, the length of what follows in this frame

@@ -11,7 +11,7 @@ import (
 // ReadAt reads and opens the chunks that the range is in. Without the object's header it is read first; a range that begins
 // in the first chunk is read with it.
 func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
-	if reserved(key) {
+	if unsealed(key) {
 		return s.inner.ReadAt(ctx, key, p, off)
 	}
 	if off < 0 {

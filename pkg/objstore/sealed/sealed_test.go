@@ -75,7 +75,8 @@ func TestAGuardedStoreConforms(t *testing.T) { storetest.Run(t, NewGuard(mem.New
 
 func TestASealedStorePassesTheProbe(t *testing.T) {
 	store, _ := sealedMem(t)
-	for _, finding := range objstore.Probe(t.Context(), store, "token") {
+	findings, _ := objstore.Probe(t.Context(), store, "token")
+	for _, finding := range findings {
 		t.Errorf("%s: %s", finding.Ability, finding.Message)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -71,8 +72,13 @@ func New(inner objstore.Store, source Source, opts Options) *Store {
 	}
 }
 
-// reserved says whether an object is not sealed: it tells how to open the others.
+// reserved says whether an object tells how to open the others.
 func reserved(key string) bool { return key == markerKey || strings.HasPrefix(key, Prefix) }
+
+// unsealed says whether an object is as it is.
+func unsealed(key string) bool {
+	return reserved(key) || strings.HasPrefix(key, layout.AllReadersPrefix)
+}
 
 // opener makes the opener of the object that starts with b.
 func (s *Store) opener(ctx context.Context, r *ring, key string, b []byte) (*opener, error) {
@@ -115,6 +121,9 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if strings.HasPrefix(key, Prefix) {
 		return fmt.Errorf("put %s: what is below %s are the data keys", key, Prefix)
 	}
+	if unsealed(key) && key != markerKey {
+		return s.inner.Put(ctx, key, body, opts)
+	}
 	r, err := s.writer(ctx)
 	if err != nil {
 		return err
@@ -146,7 +155,7 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 
 // Get opens a whole object.
 func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
-	if reserved(key) {
+	if unsealed(key) {
 		return s.inner.Get(ctx, key, limit)
 	}
 	r, err := s.reader(ctx)
@@ -170,7 +179,7 @@ func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, error
 
 // Stat says how large the content is.
 func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
-	if !reserved(key) {
+	if !unsealed(key) {
 		if _, err := s.reader(ctx); err != nil {
 			return objstore.Info{}, err
 		}
@@ -180,7 +189,7 @@ func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
 }
 
 func plainInfo(info objstore.Info) objstore.Info {
-	if !reserved(info.Key) {
+	if !unsealed(info.Key) {
 		info.Size = contentSize(info.Size)
 	}
 	return info

@@ -152,9 +152,9 @@ func parseWrap(body []byte) (wrap, error) {
 	}
 	switch {
 	case w.Format > versionIdentity:
-		return wrap{}, fmt.Errorf("it is of format %d, and was written by a later version of Howdah", w.Format)
+		return wrap{}, fmt.Errorf("it has format %d, and was written by a later version of Howdah", w.Format)
 	case w.Format < versionFirst, (w.Format == versionFirst) != (w.Repository == ""), !validDataKey(w.ID), !keyName.MatchString(w.Key):
-		return wrap{}, fmt.Errorf("it is of format %d, and no data key", w.Format)
+		return wrap{}, fmt.Errorf("it has format %d, and is not a data key", w.Format)
 	}
 	return w, nil
 }

@@ -98,7 +98,7 @@ func (r *restoring) discard(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("give up data generation %s: %w", before, err)
 	}
-	r.Log.Info("The previous data is given up: it is changed where it is", "dataGeneration", before, "removed", removed)
+	r.Log.Info("The previous data is discarded and changed in place", "dataGeneration", before, "removed", removed)
 	return nil
 }
 

@@ -3,12 +3,14 @@ package restorejob
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/readnotice"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/sealed"
@@ -75,15 +78,17 @@ type restoring struct {
 	task       agentapi.RestoreJob
 	extensions extensions.Folders
 	store      objstore.Store
-	manifest   *backup.Manifest
-	binDir     string
-	pgdata     string
-	last       postgres.Segment
-	toTheEnd   bool         // replay had no target to stop at
-	extent     postgres.LSN // the end of the archive as replay began
-	errExtent  error        // why that isn't known
-	fetched    time.Duration
-	taken      int64 // bytes that were not fetched, because the previous data still held them
+	// stopReading ends what is said in the bucket of this restore.
+	stopReading func()
+	manifest    *backup.Manifest
+	binDir      string
+	pgdata      string
+	last        postgres.Segment
+	toTheEnd    bool         // replay had no target to stop at
+	extent      postgres.LSN // the end of the archive as replay began
+	errExtent   error        // why that isn't known
+	fetched     time.Duration
+	taken       int64 // bytes that were not fetched, because the previous data still held them
 	// before is the copy of the previous data that is given up; empty: none is whole, as a former run had begun with it.
 	before string
 	// lacks is what the previous data lacks of the backup.
@@ -100,8 +105,9 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 	if _, err := w.Volume.Read(task.DataGeneration); err == nil {
 		return w.recorded(task.DataGeneration)
 	}
-	r := &restoring{Worker: w, task: task}
+	r := &restoring{Worker: w, task: task, stopReading: func() {}}
 	result, err := r.make(ctx)
+	r.stopReading()
 	if err == nil {
 		total := r.manifest.Totals.LogicalBytes
 		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: completed(result)})
@@ -172,6 +178,7 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	if r.store, err = r.OpenStore(ctx, r.task.Repository); err != nil {
 		return err
 	}
+	r.sayReading(ctx)
 	if err := r.checkMemory(ctx); err != nil {
 		return err
 	}
@@ -183,12 +190,26 @@ func (r *restoring) open(ctx context.Context) (err error) {
 		return err
 	}
 	if r.manifest.PGMajor != r.task.MajorVersion {
-		return job.Final(job.ReasonBadJob, fmt.Errorf("backup %s is of PostgreSQL %d, not %d", r.manifest.ID, r.manifest.PGMajor, r.task.MajorVersion))
+		return job.Final(job.ReasonBadJob, fmt.Errorf("backup %s is from PostgreSQL %d, not %d", r.manifest.ID, r.manifest.PGMajor, r.task.MajorVersion))
 	}
 	if r.last, err = postgres.ParseSegment(r.task.LastWAL, r.manifest.WAL.SegmentSize); err != nil {
 		return job.Final(job.ReasonBadJob, fmt.Errorf("lastWAL: %w", err))
 	}
 	return r.begin()
+}
+
+// sayReading says in the bucket that the backup is read, before anything is: whoever deletes there may know of no Restore of this namespace.
+func (r *restoring) sayReading(ctx context.Context) {
+	if r.task.Repository.ReadOnly {
+		return
+	}
+	object := r.task.Object
+	reader := readnotice.Reader{
+		ID: object.UID + "-" + strings.ToLower(rand.Text()), Name: fmt.Sprintf("Restore %s/%s", object.Namespace, object.Name), Backup: r.task.BackupID,
+	}
+	r.stopReading = readnotice.Say(ctx, r.store, r.task.Lineage, reader, func(err error) {
+		r.Log.Warn("That the backup is read can't be said in the bucket, so a deletion by somebody who doesn't know of this Restore is not prevented", "error", err)
+	})
 }
 
 // seconds are whole ones, and never none.

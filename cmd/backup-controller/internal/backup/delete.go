@@ -12,6 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/readnotice"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -95,8 +96,31 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 		return found{err: err}
 	}
 	defer unlock()
+	if err := r.unread(locked, store, o); err != nil {
+		return found{err: err}
+	}
 	_, err = backup.Delete(locked, store, plan.Lineage, plan.ID)
 	return found{err: err}
+}
+
+// unread says who reads a backup of whom only its bucket tells, if somebody does. Whoever can write to the bucket can write so, so it counts for
+// some time only.
+func (r *Reconciler) unread(ctx context.Context, store objstore.Store, o *observed) error {
+	plan, end := o.backup.Status.Plan, o.backup.DeletionTimestamp.Add(readnotice.Longest)
+	there := r.Deletions.ServerTime(o.planned, plan.Lineage)
+	if o.backup.Status.CompletedAt == nil || !r.Now().Before(end) && !there.Before(end) { // either clock may be ahead
+		return nil
+	}
+	all, err := readnotice.Of(ctx, store, plan.Lineage, there)
+	if err != nil {
+		return err
+	}
+	for _, reader := range all {
+		if reader.Reads(plan.ID) {
+			return fmt.Errorf("%w: %s. The data is deleted at %s at the latest", errBeingRead, reader, end.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
 }
 
 // unused says who needs the data of a backup now, if somebody does: a backup that is being written, or a Restore.

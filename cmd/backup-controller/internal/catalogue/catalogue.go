@@ -75,7 +75,7 @@ type takenError struct {
 }
 
 func (e *takenError) Error() string {
-	return fmt.Sprintf("Backup %[1]s has the name that the Backup of backup %[2]s in lineage %[3]s needs, but is of another backup. Delete Backup %[1]s with spec.deletionPolicy: Retain, and create it again under another name.", e.name, e.where.ID, e.where.Lineage)
+	return fmt.Sprintf("Backup %[1]s has the name that the Backup of backup %[2]s in lineage %[3]s needs, but belongs to another backup. Delete Backup %[1]s with spec.deletionPolicy: Retain, and create it again under another name.", e.name, e.where.ID, e.where.Lineage)
 }
 
 // create makes an object. One that has its name counts only if it is of the same backup.

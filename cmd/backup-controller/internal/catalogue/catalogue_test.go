@@ -216,7 +216,7 @@ func TestAnObjectOfAnotherBackupIsNotTakenForThatOfThisOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := "Backup " + taken.Name + " has the name that the Backup of backup b1 in lineage 7-g1 needs, but is of another backup. Delete Backup " + taken.Name +
+		want := "Backup " + taken.Name + " has the name that the Backup of backup b1 in lineage 7-g1 needs, but belongs to another backup. Delete Backup " + taken.Name +
 			" with spec.deletionPolicy: Retain, and create it again under another name."
 		if !strings.Contains(said, want) || strings.Contains(said, "All of them") {
 			t.Errorf("%s: %s", name, said)

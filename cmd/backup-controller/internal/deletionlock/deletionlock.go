@@ -38,7 +38,8 @@ type shared struct {
 
 	mu      sync.Mutex
 	holders int
-	until   time.Time
+	held    bucketlock.Held
+	since   time.Time // when it was put, by the clock of this process
 	release func()
 }
 
@@ -82,6 +83,14 @@ func (l *Locks) LockBucket(ctx context.Context, store objstore.Store, repo *v1al
 		lock.leave()
 		l.leave(where)
 	}), nil
+}
+
+// ServerTime is what time it is in the bucket of a repository, while a lineage is locked there. Nobody's clock here counts.
+func (l *Locks) ServerTime(repo *v1alpha1.BackupRepository, lineage string) time.Time {
+	l.mu.Lock()
+	lock := l.buckets[place{string(repo.UID), lineage}]
+	l.mu.Unlock()
+	return lock.serverTime()
 }
 
 // processID is random: the successor of a frozen process may run in a pod of the same name.
@@ -136,15 +145,22 @@ func (s *shared) join(ctx context.Context, store objstore.Store, lineage string,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.holders == 0 {
-		until, release, err := bucketlock.Lock(ctx, store, lineage, holder)
+		held, release, err := bucketlock.Lock(ctx, store, lineage, holder)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.until, s.release = until, release
+		s.held, s.since, s.release = held, time.Now(), release
 	}
 	s.holders++
-	locked, cancel := context.WithDeadline(ctx, s.until)
+	locked, cancel := context.WithDeadline(ctx, s.held.Until)
 	return locked, cancel, nil
+}
+
+// serverTime goes on by the monotonic clock of this process.
+func (s *shared) serverTime() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held.At.Add(time.Since(s.since))
 }
 
 func (s *shared) leave() {

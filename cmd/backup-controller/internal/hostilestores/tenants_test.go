@@ -39,7 +39,13 @@ const (
 
 // writtenBy is the bucket.
 func writtenBy(t *testing.T, namespace string) objstore.Store {
-	store := mem.NewAt(func() time.Time { return time.Now().Add(-9 * 24 * time.Hour) })
+	written := false
+	store := mem.NewAt(func() time.Time {
+		if written {
+			return time.Now()
+		}
+		return time.Now().Add(-9 * 24 * time.Hour)
+	})
 	const size = 1 << 20
 	dir := t.TempDir()
 	must(t, errors.Join(os.MkdirAll(filepath.Join(dir, "global"), 0o700), os.WriteFile(filepath.Join(dir, "PG_VERSION"), []byte("17\n"), 0o600),
@@ -65,6 +71,7 @@ func writtenBy(t *testing.T, namespace string) objstore.Store {
 		}, engine.Options{ID: id})
 		must(t, err)
 	}
+	written = true
 	return store
 }
 

@@ -33,8 +33,9 @@ const segmentSize = postgres.MinSegSize
 type bucket struct {
 	*testing.T
 	*mem.Store
-	api  client.WithWatch
-	repo *v1alpha1.BackupRepository
+	api   client.WithWatch
+	repo  *v1alpha1.BackupRepository
+	clock time.Time // of the store
 }
 
 func newBucket(t *testing.T, policy v1alpha1.RetentionSpec) *bucket {
@@ -44,7 +45,8 @@ func newBucket(t *testing.T, policy v1alpha1.RetentionSpec) *bucket {
 	cluster.Status.SystemIdentifier, cluster.Status.DataGeneration = "7", "g1"
 	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "minio", UID: "r"}}
 	repo.Spec.Retention = &policy
-	b := &bucket{t, mem.NewAt(func() time.Time { return now }), fakeapi.New(cluster, repo), repo}
+	b := &bucket{T: t, api: fakeapi.New(cluster, repo), repo: repo, clock: now}
+	b.Store = mem.NewAt(func() time.Time { return b.clock })
 	b.claim("7-g1")
 	return b
 }
@@ -299,12 +301,14 @@ func TestTheDamagedClaimOfABackupThatIsNoLongerWrittenIsDeletedInTheEnd(t *testi
 	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
 	b.fill("7-g1", 2, 4)
 	written := b.Store
-	b.Store = mem.NewAt(func() time.Time { return at(7) })
+	b.clock = at(7)
+	b.Store = mem.NewAt(func() time.Time { return b.clock })
 	b.must(b.Put(b.Context(), layout.ClaimKey("7-g1", "b9", "run"), []byte("garbage"), objstore.PutOptions{}))
 	for info, err := range written.List(b.Context(), "", "") {
 		content, errGet := written.Get(b.Context(), info.Key, 1<<30)
 		b.must(errors.Join(err, errGet, b.Put(b.Context(), info.Key, content, objstore.PutOptions{})))
 	}
+	b.clock = now
 	if status := b.run(); b.backups("7-g1") != "b4" || status.Retention.Message != "" {
 		t.Errorf("%s stay: %s", b.backups("7-g1"), status.Retention.Message)
 	}

@@ -86,7 +86,11 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 	if shows {
 		r.foresee(l, plan)
 	}
-	if why := cmp.Or(unclear(l), lacking(l, plan, incomplete)); why != "" {
+	future := ""
+	if !retained.GivenUp && l.Loses(plan) {
+		future = r.fromTheFuture(l)
+	}
+	if why := cmp.Or(unclear(l), lacking(l, plan, incomplete), future); why != "" {
 		r.waitFor("%s", why)
 		return nil
 	}
@@ -237,6 +241,13 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 		return err
 	}
 	defer unlock()
+	if why := r.clockDiffers(name); why != "" {
+		r.waitFor("%s", why)
+		return nil
+	}
+	if waits, err := r.awaitReaders(locked, name); err != nil || waits {
+		return err
+	}
 	gone, err := r.missing(locked, name, plan)
 	if err != nil {
 		return err
@@ -297,6 +308,12 @@ func (r *run) remove(ctx context.Context, name string, plan retention.Plan, swee
 	}
 	if done, err := r.removeBackups(ctx, name, plan); err != nil || !done {
 		return err // WAL comes when all are gone
+	}
+	if plan.KeepWAL == 0 {
+		return nil
+	}
+	if waits, err := r.awaitReaders(ctx, name); err != nil || waits { // again, as that may have taken long
+		return err
 	}
 	return r.removeWAL(ctx, name, plan.KeepWAL)
 }

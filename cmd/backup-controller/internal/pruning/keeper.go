@@ -69,10 +69,14 @@ type memory struct {
 	seen map[string]time.Time
 	// written says which of them were written here.
 	written map[string]bool
+	// read says since when readers of whom only the bucket tells keep everything in a lineage.
+	read map[string]time.Time
 	// going are the backups that have an object because they are removed, as the last run has found them; nil: there was none yet.
 	going map[v1alpha1.FoundBackup]bool
 	// described are all lineages, as the last run has found them; nil: none has ended.
 	described atomic.Pointer[[]v1alpha1.LineageStatus]
+	// manifests are those of Backups, as the last run has looked for them; nil: none did.
+	manifests atomic.Pointer[manifests]
 }
 
 // Runner makes the Runner of Pruner.Run.
@@ -127,7 +131,7 @@ func (k *Pruner) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark 
 	r := &run{Pruner: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now(), sweepsEnd: time.Now().Add(sweepTime)}
 	r.running.Lock() // one that was cancelled may be ending still
 	defer r.running.Unlock()
-	r.result = Result{Began: r.now, Mark: mark}
+	r.result = Result{Began: r.now, Mark: mark, read: map[string]time.Time{}}
 	if err := r.do(ctx); err != nil {
 		log.FromContext(ctx).V(1).Info("The inventory of a repository failed", "repository", repo.Name, "error", err.Error())
 		r.result.Err = err
@@ -143,6 +147,9 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.look(ctx); err != nil {
 		return err
 	}
+	if err := r.lookForManifests(ctx); err != nil {
+		return err
+	}
 	if err := r.unmarkAll(ctx); err != nil {
 		return err
 	}
@@ -152,7 +159,7 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.keep(ctx); err != nil {
 		return err
 	}
-	r.memory.going = r.next()
+	r.memory.going, r.memory.read = r.next(), r.result.read
 	if r.result.removed.directly {
 		if err := r.look(ctx); err != nil {
 			return err

@@ -41,7 +41,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 		owner, _ := f.owner(l, r.Began)
 		status := describeLineage(l, owner, failures[name])
 		status.FirstSeen, status.GiveUp = stamp(f.seen[name]), giveUpSentence(l, owner)
-		status.WrittenHere = f.written[name]
+		status.WrittenHere, status.ReadSince = f.written[name], stamp(r.read[name])
 		status.Unreadable = cmp.Or(status.Unreadable, r.unreadable[name])
 		r.all = append(r.all, status)
 	}

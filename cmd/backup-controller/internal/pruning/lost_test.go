@@ -30,14 +30,16 @@ import (
 func lost(t *testing.T, backups int) *bucket {
 	t.Helper()
 	b := newBucket(t, v1alpha1.RetentionSpec{KeepWithin: "1d", NoticePeriod: &metav1.Duration{}})
-	b.Store = mem.NewAt(func() time.Time { return at(5) })
+	b.Store = mem.NewAt(func() time.Time { return b.clock })
 	b.lose("8-g1", backups)
 	return b
 }
 
-// lose adds the backups of a lineage of that cluster, which need segment 2 of two.
+// lose adds the backups of a lineage of that cluster, which need segment 2 of two and were written on day 5.
 func (b *bucket) lose(lineage string, backups int) {
 	b.Helper()
+	b.clock = at(5)
+	defer func() { b.clock = now }()
 	_, err := layout.Claim(b.Context(), b, layout.Lineage{
 		Lineage: lineage, Writer: layout.Writer{UID: "u8", Namespace: "demo", Name: "lost"}, SegmentSize: segmentSize, Created: at(0),
 	})

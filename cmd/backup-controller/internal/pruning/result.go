@@ -37,6 +37,8 @@ type Result struct {
 	losing      []string // lineages that nobody here writes and that lose something
 	// awaited are the lineages that a Restore looks for in status.
 	awaited map[string]bool
+	// read says since when readers of whom only the bucket tells keep everything in a lineage.
+	read map[string]time.Time
 	// unreadable says of lineages what in them was found damaged when something was to be removed.
 	unreadable map[string]string
 	// Again: status has something now that the next run waits for.

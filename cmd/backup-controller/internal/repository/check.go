@@ -18,6 +18,8 @@ type verdict struct {
 	Reason, Message string
 	// Encryption is how the repository is encrypted or signed; nil: it isn't, or that could not be found out.
 	Encryption *v1alpha1.EncryptionStatus
+	// Clock says in a sentence that the clock here is not that of the store; empty: it is, or that could not be found out.
+	Clock string
 	// Identity of the repository that was found; empty: not known.
 	Identity string
 }
@@ -29,13 +31,18 @@ func check(ctx context.Context, store objstore.Store, token string, now time.Tim
 	if err := sealed.Unlock(ctx, store); err != nil {
 		return judge(err)
 	}
-	if findings := objstore.Probe(ctx, store, token); len(findings) > 0 {
+	findings, received := objstore.Probe(ctx, store, token)
+	if len(findings) > 0 {
 		return describe(findings)
 	}
 	if _, err := layout.Ensure(ctx, store, now); err != nil {
 		return judge(err)
 	}
-	return encryption(ctx, store, sealed.Rotate, "Writing, conditional writing, reading, listing and deleting work.")
+	found := encryption(ctx, store, sealed.Rotate, "Writing, conditional writing, reading, listing and deleting work.")
+	if found.available() && !received.IsZero() {
+		found.Clock = objstore.ClockDiffers(now, received)
+	}
+	return found
 }
 
 // checkReading tries what can be tried of a repository that nothing is written to.

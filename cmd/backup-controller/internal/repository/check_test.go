@@ -134,3 +134,15 @@ func TestAFirstCheckAfterARestartDoesNotHideWhatIsKnown(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestAStoreWhoseClockIsAnotherIsAvailableAndTheConditionSaysWhatWaits(t *testing.T) {
+	now := time.Now()
+	store := mem.NewAt(func() time.Time { return now.Add(-72 * time.Hour) })
+	o := &observed{repo: &v1alpha1.BackupRepository{}, checked: check(t.Context(), store, "token", now)}
+	report(o, flow.Poll(recheckGood, o.checked.Reason, o.checked.Message))
+	got := o.repo.Status.Conditions[0]
+	if got.Status != metav1.ConditionTrue || got.Reason != v1alpha1.ReasonClockDiffers ||
+		!strings.Contains(got.Message, "The clock of the controller is 72h0m ahead of that of the object store. Retention deletes nothing while they differ") {
+		t.Errorf("got %+v", got)
+	}
+}

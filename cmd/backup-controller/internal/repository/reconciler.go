@@ -183,6 +183,11 @@ func report(o *observed, outcome flow.Outcome) {
 	case v1alpha1.ReasonChecking, flow.ReasonError:
 		status = metav1.ConditionUnknown
 	}
+	if reason == v1alpha1.ReasonAvailable && o.checked.Clock != "" {
+		reason = v1alpha1.ReasonClockDiffers
+		message += " " + o.checked.Clock + " Retention deletes nothing while they differ, because it would not know how old backups are. " +
+			"Correct the clock of the node on which the backup-controller runs, or that of the object store."
+	}
 	if len(o.users) > 0 {
 		// It continues working for who still needs it: a final backup, or the deletion of a backup's data.
 		message = inUse(o.users) + " " + message

@@ -22,6 +22,8 @@ type observed struct {
 	cluster *v1alpha1.PostgresCluster
 	// repo that the backup's data lies in; nil where it doesn't exist.
 	repo *v1alpha1.BackupRepository
+	// news is what the inventory says of its manifest.
+	news manifest
 	// ahead is the Backup of the same repository that goes first, nil if this one may go.
 	ahead *v1alpha1.Backup
 	// job of the verification, and previous that of the attempt before it.
@@ -57,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 	if err != nil {
 		return o, fmt.Errorf("read BackupRepository %s: %w", name, err)
 	}
-	o.repo = repo
+	o.repo, o.news = repo, r.news(repo, backup)
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"howdah.dev/apis/v1alpha1"
@@ -34,11 +35,14 @@ const (
 // Verified and what belongs to it.
 type Reconciler struct {
 	manager.Dependencies
+	// Manifest says whether the manifest of a Backup is missing from its repository, as the last inventory has found it, and when that
+	// was begun; zero: it isn't known. Nil: it never is.
+	Manifest func(repo, backup types.UID) (missing bool, looked time.Time)
 }
 
-// New makes the reconciler of verifications.
-func New(dependencies manager.Dependencies) *Reconciler {
-	return &Reconciler{Dependencies: dependencies}
+// New makes the reconciler of verifications, which is told by manifest what the inventory has found.
+func New(dependencies manager.Dependencies, manifest func(repo, backup types.UID) (missing bool, looked time.Time)) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Manifest: manifest}
 }
 
 type steps = []flow.Step[*observed]
@@ -64,6 +68,10 @@ func (r *Reconciler) plan(o *observed) steps {
 		return steps{r.requireAttempts, r.tryAgain}
 	case underWay(o.backup):
 		return steps{r.ensureJob, r.awaitJob}
+	case o.news == manifestLost:
+		return steps{r.clearJob, r.noteLost}
+	case o.news == manifestReturned:
+		return steps{r.clearJob, r.noteReturned}
 	case due(o.backup, o.repo):
 		return steps{r.clearJob, r.awaitTurn, r.awaitRepository, r.begin}
 	}

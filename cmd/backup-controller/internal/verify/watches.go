@@ -5,7 +5,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,15 +66,25 @@ func (r *Reconciler) nextBeside(ctx context.Context, changed client.Object) []re
 	return r.nextIn(ctx, repo)
 }
 
-// nextIn wakes the Backup whose turn it is in a repository. A thousand may be due, and one can go.
+// nextIn wakes the Backup whose turn it is in a repository, as a thousand may be due, and one can go; and those of whose manifests the inventory
+// has news.
 func (r *Reconciler) nextIn(ctx context.Context, repo client.Object) []reconcile.Request {
 	backups := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, backups, client.InNamespace(repo.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil // a list of the cache fails only at the end of the process
 	}
-	next := first(repo.(*v1alpha1.BackupRepository), backups.Items)
-	if next == nil {
-		return nil
+	of := repo.(*v1alpha1.BackupRepository)
+	var woken []reconcile.Request
+	wake := func(b *v1alpha1.Backup) {
+		woken = append(woken, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: next.Namespace, Name: next.Name}}}
+	if next := first(of, backups.Items); next != nil {
+		wake(next)
+	}
+	for i := range backups.Items {
+		if b := &backups.Items[i]; succeeded(b) && b.Status.Plan.Repository == of.Name && r.news(of, b) != manifestKnown {
+			wake(b)
+		}
+	}
+	return woken
 }

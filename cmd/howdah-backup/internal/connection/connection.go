@@ -245,6 +245,9 @@ func (p Place) Open(ctx context.Context, readOnly bool) (objstore.Store, error) 
 	return open.With(ctx, p.config, retry.Policy{MaxElapsed: max(p.patience, time.Nanosecond)})
 }
 
+// Shared says whether others may delete from the place while it is read: it is a bucket, as it is now.
+func (p Place) Shared() bool { return p.folder == "" && p.config.AsOf == nil }
+
 // String names the place for a person.
 func (p Place) String() string {
 	switch {

@@ -67,12 +67,16 @@ func (o *observed) jobFailure() *v1alpha1.Failure {
 
 // dataFailure: the cluster doesn't run the database of the plan any more.
 func (o *observed) dataFailure() *v1alpha1.Failure {
-	if o.restore.Status.Previous != nil || !o.lock().Granted() {
+	plan := o.restore.Status.Plan
+	if o.restore.Status.Previous != nil || plan == nil || o.lock().Gone() {
 		return nil
 	}
-	plan, now := o.restore.Status.Plan, o.cluster.Status
+	now := o.cluster.Status
 	switch {
-	case plan == nil:
+	case now.DataGeneration == plan.DataGeneration: // as after a backup of etcd was restored
+		return volumelock.Fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s already runs on the data of this Restore, whose status doesn't say what was before, as it is when etcd was "+
+			"restored from a backup. So nothing is restored, and nothing can be undone. Create another Restore.", o.cluster.Name)
+	case !o.lock().Granted():
 		return nil
 	case now.SystemIdentifier != plan.SystemIdentifier || now.MajorVersion != plan.MajorVersion:
 		return volumelock.Fail(v1alpha1.ReasonClusterReplaced,

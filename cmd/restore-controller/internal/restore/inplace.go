@@ -24,7 +24,7 @@ const (
 // planInPlace is the algorithm for a cluster that exists. Until it runs on the restored data everything leads back to the previous
 // data; from then on only a decision does, which is recorded before anything of it is done.
 func (r *Reconciler) planInPlace(o *observed) []step {
-	giveUp := []step{r.stopJob, takeBack, awaitTakenBack, withdrawLock, awaitReturned, releaseRestored}
+	giveUp := []step{r.stopJob, takeBack, awaitTakenBack, withdrawLock, awaitReturned, releaseGivenUp}
 	switch {
 	case o.deleting() && o.ended() && o.decided() == v1alpha1.DecisionUndo && !o.undone(): // it could not be undone
 		return []step{releasePrevious, r.removeFinalizer}
@@ -114,10 +114,10 @@ func fitsInPlace(o *observed, header *backup.Header) flow.Outcome {
 	switch {
 	case int32(header.PGMajor) != status.MajorVersion:
 		return flow.Stop(v1alpha1.ReasonAnotherDatabase, fmt.Sprintf(
-			"Backup %s is of PostgreSQL %d, and PostgresCluster %s runs %d. %s", header.ID, header.PGMajor, o.cluster.Name, status.MajorVersion, instead))
+			"Backup %s is from PostgreSQL %d, and PostgresCluster %s runs %d. %s", header.ID, header.PGMajor, o.cluster.Name, status.MajorVersion, instead))
 	case header.SystemIdentifier != status.SystemIdentifier:
 		return flow.Stop(v1alpha1.ReasonAnotherDatabase, fmt.Sprintf(
-			"Backup %s is of another database (system identifier %s) than that of PostgresCluster %s (%s). %s",
+			"Backup %s is from another database (system identifier %s) than that of PostgresCluster %s (%s). %s",
 			header.ID, header.SystemIdentifier, o.cluster.Name, status.SystemIdentifier, instead))
 	}
 	return hasRoom(o, header.Totals.LogicalBytes+spareBytes)
@@ -175,7 +175,7 @@ func pinRestored(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	if o.cluster.Spec.Archive != nil {
 		status.BackupRequest = &v1alpha1.BackupRequest{
-			Cluster: o.cluster.Name, ClusterUID: o.cluster.UID, Token: status.VolumeLockRequest.Token, Purpose: v1alpha1.PurposeFirst,
+			Cluster: o.cluster.Name, ClusterUID: o.cluster.UID, Token: protocol.Token(o.restore.UID, 0), Purpose: v1alpha1.PurposeFirst,
 		}
 	}
 	status.RestoredAt, status.Failure = &metav1.Time{Time: o.now}, nil
@@ -226,5 +226,6 @@ func (o *observed) runsRestored() bool {
 	if !o.inPlace() {
 		return o.lock().Running()
 	}
-	return o.lock().RunsNew()
+	status := &o.restore.Status
+	return o.lock().RunsNew() || status.Plan != nil && status.Previous != nil && o.lock().RanBefore(status.Plan.DataGeneration)
 }

@@ -87,7 +87,7 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 	const (
 		plan   = "ensureFinalizer preflight preflightInPlace pinPlan"
 		normal = plan + " requestSafetyBackup awaitSafetyBackup requestLock awaitLock pinPrevious runJob awaitJob handOver awaitRestored"
-		back   = "stopJob takeBack awaitTakenBack withdrawLock awaitReturned releaseRestored"
+		back   = "stopJob takeBack awaitTakenBack withdrawLock awaitReturned releaseGivenUp"
 		giveUp = "pinFailure " + back + " concludeInPlace"
 	)
 	deleted := metav1.NewTime(time.Unix(999, 0))
@@ -220,7 +220,7 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 	}{
 		"it fits":          {func(*observed, *backup.Header) {}, ""},
 		"there is room":    {func(o *observed, _ *backup.Header) { storage(o, "7Gi") }, ""},
-		"there is no room": {func(o *observed, _ *backup.Header) { storage(o, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free. Raise spec.storage.size of PostgresCluster shop"},
+		"there is no room": {func(o *observed, _ *backup.Header) { storage(o, "9Gi") }, "2112Mi is needed in addition, and the volume of shop-1 has 1Gi free. Raise spec.storage.size of PostgresCluster shop"},
 		"there is no room, and what was before may go": {func(o *observed, _ *backup.Header) {
 			storage(o, "9Gi")
 			o.restore.Spec.Destination.InPlace.DiscardPrevious = true
@@ -229,8 +229,8 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 			storage(o, "9Gi")
 			o.restore.Spec.Destination.InPlace.DiscardPrevious, h.Totals.LogicalBytes = true, 10<<30
 		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all. Raise spec.storage.size of PostgresCluster shop"},
-		"another version":  {func(_ *observed, h *backup.Header) { h.PGMajor = 15 }, "is of PostgreSQL 15, and PostgresCluster shop runs 17"},
-		"another database": {func(_ *observed, h *backup.Header) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than that of PostgresCluster shop (7)"},
+		"another version":  {func(_ *observed, h *backup.Header) { h.PGMajor = 15 }, "is from PostgreSQL 15, and PostgresCluster shop runs 17"},
+		"another database": {func(_ *observed, h *backup.Header) { h.SystemIdentifier = "8" }, "is from another database (system identifier 8) than that of PostgresCluster shop (7)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := &backup.Header{ID: "b", PGMajor: 17, SystemIdentifier: "7", Totals: backup.Totals{LogicalBytes: 2 << 30}}

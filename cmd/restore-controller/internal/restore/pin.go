@@ -330,5 +330,5 @@ func (r *Reconciler) imageFor(header *backup.Header, spec *v1alpha1.PostgresClus
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: set spec.destination.newCluster.image, or start the restore-controller with one (--postgres-images)", header.PGMajor)
+	return "", fmt.Errorf("the backup is from PostgreSQL %d, and no image is known for it: set spec.destination.newCluster.image, or start the restore-controller with one (--postgres-images)", header.PGMajor)
 }

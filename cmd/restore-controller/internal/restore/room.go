@@ -21,7 +21,7 @@ func hasRoom(o *observed, needed int64) flow.Outcome {
 		return flow.Next
 	case !o.restore.Spec.Destination.InPlace.DiscardPrevious:
 		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
-			"The previous data stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free. "+
+			"The previous data stays until the restore is confirmed, so %s is needed in addition, and the volume of %s has %s free. "+
 				"Raise spec.storage.size of PostgresCluster %s, and create another Restore. To give the previous data up instead, write "+
 				"discardPrevious: true and safetyBackup: true in its spec.destination.inPlace.",
 			bytes(needed), o.cluster.Status.Primary, bytes(free), name))
@@ -72,7 +72,7 @@ func keptPrevious(failure *v1alpha1.Failure) bool {
 // discarded says where the previous data still is.
 func discarded(o *observed) string {
 	status := o.restore.Status
-	return fmt.Sprintf("The previous data may be lost from the volume of %s. Unless PostgresCluster %s becomes Ready by itself, restore Backup %s in place.",
+	return fmt.Sprintf("The previous data may be lost from the volume of %s. If PostgresCluster %s does not become Ready, restore Backup %s in place.",
 		status.Previous.Instance, status.Cluster.Name, status.SafetyBackup)
 }
 
@@ -87,10 +87,7 @@ func bytes(n int64) string {
 // freeBytes of the volume that takes the restored data, as far as the db-controller says. The Job looks itself, before it
 // writes anything.
 func freeBytes(cluster *v1alpha1.PostgresCluster) (int64, bool) {
-	if s := storageOf(cluster); s != nil {
-		return freeOf(s), true
-	}
-	return 0, false
+	return volumelock.Free(storageOf(cluster))
 }
 
 // storageOf the primary, where it is known.
@@ -101,13 +98,4 @@ func storageOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStorage {
 		}
 	}
 	return nil
-}
-
-// freeOf a volume, to a percent of it. Where a class gives out folders, the file system is larger than the volume, and used by
-// others too; so what counts is the part of it that is used.
-func freeOf(s *v1alpha1.InstanceStorage) int64 {
-	if s.Percent == 0 {
-		return max(0, s.Capacity.Value()-s.Used.Value())
-	}
-	return s.Used.Value() / int64(s.Percent) * int64(100-s.Percent)
 }

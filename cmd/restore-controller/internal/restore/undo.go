@@ -185,6 +185,15 @@ func releaseRestored(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Release(o.restore.Status.Plan.DataGeneration)
 }
 
+// releaseGivenUp has what a Restore that is given up wrote removed. Where the volumes were refused after they had been granted, this status may be from
+// a backup of etcd, and clients may have used that data before a person chose other data. Then it stays until a person deletes the Restore.
+func releaseGivenUp(ctx context.Context, o *observed) flow.Outcome {
+	if failure := o.restore.Status.Failure; failure != nil && failure.Reason == v1alpha1.ReasonVolumeLockRefused && !o.deleting() {
+		return flow.Next
+	}
+	return releaseRestored(ctx, o)
+}
+
 // observeRestorable looks for backups of what the cluster runs on, and for backups and archive of the previous data, while that may be given up.
 func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
 	previous := o.restore.Status.Previous

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 const (
@@ -24,7 +25,7 @@ func (o *observed) lacksSpace(needed int64) (found []v1alpha1.Finding) {
 		if n < 0 || n >= int(o.cluster.DesiredInstances()) {
 			continue // it is about to be removed
 		}
-		free, known := freeOf(instance.Storage)
+		free, known := volumelock.Free(instance.Storage)
 		lacks, primary := known && free < needed, instance.Name == o.cluster.Status.Primary
 		switch {
 		case !lacks && !primary:
@@ -61,18 +62,6 @@ func (o *observed) neededReplicas() int {
 		needed = max(needed, int(s.Number))
 	}
 	return needed
-}
-
-// freeOf a volume, to a percent of it, in its favour. Where a class gives out folders, the file system is larger than the volume, and used by
-// others too; so what counts is the part of it that is used.
-func freeOf(s *v1alpha1.InstanceStorage) (bytes int64, known bool) {
-	switch {
-	case s == nil || s.Used == nil || s.Percent == 0 && s.Capacity == nil:
-		return 0, false
-	case s.Percent == 0:
-		return max(0, s.Capacity.Value()-s.Used.Value()), true
-	}
-	return s.Used.Value() * int64(100-s.Percent) / int64(s.Percent), true
 }
 
 func mebibytes(n int64) string { return resource.NewQuantity(n>>20<<20, resource.BinarySI).String() }

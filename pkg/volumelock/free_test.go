@@ -1,4 +1,4 @@
-package restore
+package volumelock_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 func TestWhatIsFreeIsOfTheFileSystem(t *testing.T) {
@@ -23,8 +24,13 @@ func TestWhatIsFreeIsOfTheFileSystem(t *testing.T) {
 		storage := &v1alpha1.InstanceStorage{
 			Capacity: ptr.To(resource.MustParse(c.capacity)), Used: ptr.To(resource.MustParse(c.used)), Percent: c.percent,
 		}
-		if got := freeOf(storage); got < c.want-100 || got > c.want+100 {
+		if got, known := volumelock.Free(storage); !known || got < c.want-100 || got > c.want+100 {
 			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
+		}
+	}
+	for name, storage := range map[string]*v1alpha1.InstanceStorage{"none": nil, "one of which nothing was said": {Percent: 40}} {
+		if got, known := volumelock.Free(storage); known {
+			t.Errorf("%s: %d bytes", name, got)
 		}
 	}
 }
