@@ -87,7 +87,11 @@ func inspectDatabase(ctx context.Context, connect *pgx.ConnConfig, to target, fi
 		findings = append(append(findings, overrides...), replication...)
 	}
 	missing, err := missingFiles(ctx, conn, connect.Database, to)
-	return append(findings, missing...), err
+	if err != nil {
+		return nil, err
+	}
+	others, err := otherVersions(ctx, conn, connect.Database, to)
+	return slices.Concat(findings, missing, others), err
 }
 
 // alterSystem finds what ALTER SYSTEM has set: the new data directory begins without it, so that the new version would run with other

@@ -77,7 +77,7 @@ var inspections = []inspection{
 		check: "LogicalSlotInvalid", severity: severityError, cluster: true, applies: carriesReplication,
 		query: `SELECT slot_name::text || ' (' || invalidation_reason || ')' FROM pg_catalog.pg_replication_slots
 			WHERE slot_type = 'logical' AND NOT temporary AND invalidation_reason IS NOT NULL ORDER BY 1`,
-		message: "The logical replication slot %s is of no use any more, and pg_upgrade refuses it: drop it first.",
+		message: "The logical replication slot %s can't be used any more, and pg_upgrade refuses it: drop it first.",
 	}, {
 		check: "LogicalSlotLags", severity: severityError, cluster: true, applies: carriesReplication,
 		query: `SELECT slot_name::text FROM pg_catalog.pg_replication_slots
@@ -105,7 +105,7 @@ var inspections = []inspection{
 	}, {
 		check: "Tablespace", severity: severityError, cluster: true, applies: always,
 		query: "SELECT spcname::text FROM pg_catalog.pg_tablespace WHERE pg_catalog.pg_tablespace_location(oid) LIKE '/%' ORDER BY 1",
-		message: "The tablespace %s has a folder of its own, which the upgrade doesn't have, or would delete with the previous data: move its tables with " +
+		message: "The tablespace %s has its own folder, which the upgrade doesn't have, or would delete with the previous data: move its tables with " +
 			"ALTER TABLE ALL IN TABLESPACE ... SET TABLESPACE pg_default in each database, its indexes likewise, then DROP TABLESPACE.",
 	}, {
 		check: "InPlaceTablespace", severity: severityError, cluster: true, applies: func(_, to int) bool { return to < 19 },

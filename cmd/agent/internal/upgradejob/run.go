@@ -79,7 +79,7 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 	}
 	task.FromGeneration = old.ID // a clone of it, where a former replica is the primary
 	if old.MajorVersion != task.FromVersion {
-		return none, job.Final(ReasonUpgradeFailed, fmt.Errorf("data generation %s is of PostgreSQL %d, not %d", old.ID, old.MajorVersion, task.FromVersion))
+		return none, job.Final(ReasonUpgradeFailed, fmt.Errorf("data generation %s is from PostgreSQL %d, not %d", old.ID, old.MajorVersion, task.FromVersion))
 	}
 	lock, err := w.Volume.Lock(old.ID)
 	if err != nil {
