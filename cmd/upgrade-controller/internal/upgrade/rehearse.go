@@ -71,6 +71,7 @@ func (r rehearser) observe(ctx context.Context, o *observed) (err error) {
 	if o.rehearsal.look, err = workload.Observe(ctx, r.Live, r.Live, o.upgrade, lookJob(run)); err != nil {
 		return err
 	}
+	o.rehearsal.look.Explain(ctx, r.Live, o.upgrade.Namespace)
 	upgrade := &v1alpha1.Upgrade{}
 	switch err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: run.Name}, upgrade); {
 	case apierrors.IsNotFound(err):

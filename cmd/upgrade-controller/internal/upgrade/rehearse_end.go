@@ -133,7 +133,7 @@ func awaitLook(_ context.Context, o *observed) flow.Outcome {
 	if o.rehearsal.look.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRehearsing, looking(o, o.rehearsal.look.Trouble()))
+	return flow.Poll(lookAgain, o.rehearsal.look.Reason(v1alpha1.ReasonRehearsing), looking(o, o.rehearsal.look.Trouble()))
 }
 
 func looking(o *observed, trouble string) string {

@@ -1,15 +1,20 @@
 package upgrade
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/fakeapi"
 )
 
 // rehearsing is a rehearsal whose copy is there and is being upgraded, at an hour after it began.
@@ -106,5 +111,35 @@ func TestARehearsalDoesNothingToTheCluster(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// tells has these events, which are those of any Job.
+type tells struct {
+	client.WithWatch
+	events []corev1.Event
+}
+
+func (s tells) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if events, is := list.(*corev1.EventList); is {
+		events.Items = s.events
+		return nil
+	}
+	return s.WithWatch.List(ctx, list, opts...)
+}
+
+func TestARehearsalWhoseCheckIsRefusedAPodSaysSo(t *testing.T) {
+	o := rehearsing()
+	o.upgrade.Namespace, o.upgrade.Name, o.upgrade.UID = "demo", "up", "u"
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: lookJob(o.status().Rehearsal), UID: "j"}}
+	job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o.upgrade, v1alpha1.GroupVersion.WithKind(v1alpha1.KindUpgrade))}
+	r := &Reconciler{}
+	r.Live = tells{fakeapi.New(job), []corev1.Event{{Reason: "FailedCreate", Message: `Error creating: pods "check-x" is forbidden: exceeded quota: all`}}}
+	if err := (rehearser{r}).observe(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	outcome := awaitLook(t.Context(), o)
+	if outcome.Reason != v1alpha1.ReasonPodRefused || !strings.Contains(outcome.Message, "exceeded quota: all") || outcome.After == 0 {
+		t.Errorf("%+v", outcome)
 	}
 }
