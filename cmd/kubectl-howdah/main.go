@@ -1,5 +1,5 @@
-// Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster as a person wants to see it, asks
-// for another primary or a new clone of a replica, and stops and wakes it.
+// Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster, its logs and its SQL prompt to a person, asks for
+// backups, another primary or a new clone of a replica, and stops and wakes it.
 package main
 
 import (
@@ -16,7 +16,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -39,7 +41,7 @@ func main() {
 }
 
 func newRoot() *cobra.Command {
-	access := &access{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}}
+	access := newAccess()
 	root := &cobra.Command{
 		Use:           "kubectl-howdah",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl howdah"},
@@ -54,7 +56,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
-	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access), pauseCommand(access), resumeCommand(access),
+	root.AddCommand(statusCommand(access), logsCommand(access), psqlCommand(access), reportCommand(access), backupCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access), pauseCommand(access), resumeCommand(access),
 		historyCommand(access), rollbackCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
 		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
@@ -67,32 +69,48 @@ type access struct {
 	overrides *clientcmd.ConfigOverrides
 }
 
-// cluster makes a client, and says which object a name means.
-func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
+func newAccess() *access {
+	return &access{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}}
+}
+
+// target makes a client, and says which object a name means.
+func (a *access) target(name string) (target, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(a.rules, a.overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, client.ObjectKey{}, err
+		return target{}, err
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, client.ObjectKey{}, err
+		return target{}, err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, client.ObjectKey{}, err
+			return target{}, err
 		}
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
-	return c, client.ObjectKey{Namespace: namespace, Name: name}, err
+	return target{Client: c, config: config, key: client.ObjectKey{Namespace: namespace, Name: name}}, err
+}
+
+// kubectl are the flags that lead kubectl to the same API server.
+func (a *access) kubectl() (flags []string) {
+	if a.rules.ExplicitPath != "" {
+		flags = append(flags, "--kubeconfig", a.rules.ExplicitPath)
+	}
+	if a.overrides.CurrentContext != "" {
+		flags = append(flags, "--context", a.overrides.CurrentContext)
+	}
+	return flags
 }
 
 // target is the cluster that a command is about.
 type target struct {
 	client.Client
-	key client.ObjectKey
-	cmd *cobra.Command
+	config *rest.Config
+	key    client.ObjectKey
+	cmd    *cobra.Command
 	// more are the arguments after the cluster's name.
 	more []string
 }
@@ -121,11 +139,12 @@ func (a *access) command(use, short string, run func(context.Context, target) er
 		Short: short,
 		Args:  cobra.ExactArgs(len(strings.Fields(use)) - 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := a.cluster(args[0])
+			t, err := a.target(args[0])
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), target{Client: c, key: key, cmd: cmd, more: args[1:]})
+			t.cmd, t.more = cmd, args[1:]
+			return run(cmd.Context(), t)
 		},
 	}
 }
