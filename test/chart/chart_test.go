@@ -168,11 +168,14 @@ func TestWatchingSomeNamespacesTakesRolesThereAndNothingElsewhere(t *testing.T) 
 }
 
 func TestEveryCRDIsInTheReleaseAndStaysWhenItGoes(t *testing.T) {
-	crds := ofKind(render(t), "CustomResourceDefinition")
+	crds := ofKind(render(t, "crds.annotations.own=x", "crds.annotations.helm\\.sh/resource-policy=delete"), "CustomResourceDefinition")
 	if len(crds) != 9 {
 		t.Errorf("%d CRDs", len(crds))
 	}
 	for _, crd := range crds {
+		if crd.GetAnnotations()["own"] != "x" || crd.GetAnnotations()["controller-gen.kubebuilder.io/version"] == "" {
+			t.Errorf("%s has the annotations %v", crd.GetName(), crd.GetAnnotations())
+		}
 		if crd.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
 			t.Errorf("%s goes with the release, and every object of it", crd.GetName())
 		}

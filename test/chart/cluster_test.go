@@ -70,6 +70,7 @@ repository:
     retention: {recoveryWindow: 7d}
 schedules:
   weekly: null
+  monthly: null
   hourly: {schedule: "0 * * * *", type: Incremental, timeZone: Europe/Berlin}
 `)
 	if err != nil {
@@ -92,6 +93,31 @@ schedules:
 	hourly := decode[v1alpha1.BackupSchedule](t, objects, "BackupSchedule", "shop-hourly")
 	if hourly.Spec.Cluster.Name != "shop" || hourly.Spec.TimeZone != "Europe/Berlin" {
 		t.Errorf("the schedule is %+v", hourly.Spec)
+	}
+}
+
+func TestTheChartOfAClusterCreatesItsPoolers(t *testing.T) {
+	objects, err := renderCluster(t, `
+name: orders
+annotations: {owner: payments}
+poolers:
+  rw: {instances: 2, poolSize: 20, pods: {labels: {team: a}}}
+  ro: {access: ReadOnly}
+  usual: {}
+  old: null
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(names(ofKind(objects, "Pooler")), " "); got != "orders-ro orders-rw orders-usual" {
+		t.Errorf("poolers: %s", got)
+	}
+	pooler := decode[v1alpha1.Pooler](t, objects, "Pooler", "orders-rw")
+	if pooler.Spec.Cluster.Name != "orders" || pooler.Spec.Instances != 2 || pooler.Spec.PoolSize != 20 || pooler.Annotations["owner"] != "payments" {
+		t.Errorf("%+v", pooler)
+	}
+	if decode[v1alpha1.Pooler](t, objects, "Pooler", "orders-ro").Spec.Access != v1alpha1.PoolReadOnly {
+		t.Error("it is not read-only")
 	}
 }
 
@@ -133,6 +159,8 @@ func TestTheChartOfAClusterNamesTheValueThatIsWrong(t *testing.T) {
 		"{repositry: {create: true}}":                                                  "repositry",
 		"{schedules: {nightly: {schedule: null}}}":                                     "/schedules/nightly",
 		"{schedules: {nightly: {cluster: {}}}}":                                        "/schedules/nightly",
+		"{poolers: {rw: {cluster: {}}}}":                                               "/poolers/rw",
+		"{poolers: {a-pooler-whose-name-is-much-too-long-for-it: {instances: 2}}}":     "at most 40 characters",
 		"{name: a-database-with-a-name-of-40-characters-, repository: {name: shared}}": "/name",
 		"{name: a-database-with-a-name-of-39-characters, repository: {name: shared}}":  "at most 41 characters",
 		"{name: Shop}": "/name",

@@ -113,10 +113,34 @@ func TestTheServiceMonitorFindsTheMetricsOfAllControllers(t *testing.T) {
 	}
 }
 
+func TestMonitoringFitsIntoWhatIsThere(t *testing.T) {
+	objects := render(t, "monitoring.rules.enabled=true", "monitoring.rules.alertLabels.team=databases", "monitoring.rules.alertLabels.severity=none",
+		"monitoring.dashboard.enabled=true", "monitoring.dashboard.namespace=grafana", "monitoring.controllers.enabled=true", "monitoring.controllers.interval=30s",
+		"monitoring.controllers.scrapeTimeout=1m30s", "monitoring.controllers.metricRelabelings[0].action=labeldrop", "monitoring.controllers.metricRelabelings[0].regex=pod")
+	groups, _, _ := unstructured.NestedSlice(only(t, objects, "PrometheusRule").Object, "spec", "groups")
+	for _, group := range groups {
+		rules, _, _ := unstructured.NestedSlice(group.(map[string]any), "rules")
+		for _, rule := range rules {
+			labels, _, _ := unstructured.NestedStringMap(rule.(map[string]any), "labels")
+			if labels["team"] != "databases" || labels["severity"] != "warning" && labels["severity"] != "critical" {
+				t.Errorf("%v has labels %v", rule.(map[string]any)["alert"], labels)
+			}
+		}
+	}
+	if dashboard := only(t, objects, "ConfigMap"); dashboard.GetNamespace() != "grafana" {
+		t.Errorf("the dashboard is in %s", dashboard.GetNamespace())
+	}
+	endpoints, _, _ := unstructured.NestedSlice(only(t, objects, "ServiceMonitor").Object, "spec", "endpoints")
+	endpoint := endpoints[0].(map[string]any)
+	if endpoint["interval"] != "30s" || endpoint["scrapeTimeout"] != "1m30s" || len(endpoint["metricRelabelings"].([]any)) != 1 || endpoint["relabelings"] == nil {
+		t.Errorf("%v", endpoint)
+	}
+}
+
 func TestSettingsOfMonitoringThatNothingActsOnAreRefused(t *testing.T) {
 	for _, set := range []string{
 		"monitoring.rule.enabled=true", "monitoring.rules.enabled=maybe", "monitoring.rules.runbookURL=docs",
-		"monitoring.dashboard.folder=x", "monitoring.controllers.interval=30s", "metrics.readers[0].name=prometheus", "metrics.open=true",
+		"monitoring.dashboard.folder=x", "monitoring.controllers.interval=often", "metrics.readers[0].name=prometheus", "metrics.open=true",
 	} {
 		if out, err := try(set); err == nil {
 			t.Errorf("--set %s was taken", set)

@@ -1,12 +1,24 @@
 {{/*
-Labels of everything that belongs to one controller: dict "root" $ "name" NAME
+Labels of everything that belongs to one controller: dict "root" $ "name" NAME "more" ITS-OWN
 */}}
 {{- define "howdah.labels" -}}
-{{ include "howdah.selector" . }}
-app.kubernetes.io/part-of: howdah
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- $chart := dict
+  "app.kubernetes.io/name" .name
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/part-of" "howdah"
+  "app.kubernetes.io/version" .root.Chart.AppVersion
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{ toYaml (merge $chart (.more | default dict) .root.Values.commonLabels) }}
+{{- end }}
+
+{{/*
+The annotations in the metadata of an object, if there are any: dict "root" $ "more" ITS-OWN
+*/}}
+{{- define "howdah.annotations" -}}
+{{- with merge (dict) (.more | default dict) .root.Values.commonAnnotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end }}
 
 {{- define "howdah.selector" -}}
