@@ -148,6 +148,24 @@ func TestEachControllerCreatesItsOwnJobsAndNoOthers(t *testing.T) {
 	}
 }
 
+// Policies and webhooks of a Kubernetes cluster often write the default profiles into each container.
+func TestAJobMayNameTheDefaultProfilesOfItsNode(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	for name, c := range controllers(apiserver.Namespace(t, apiserver.Client(t))) {
+		as := apiserver.ClientAs(t, name)
+		job := c.made(t, as)
+		pod := &job.Spec.Template.Spec
+		pod.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+		for i := range pod.Containers {
+			pod.Containers[i].SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+			pod.Containers[i].SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+		}
+		if err := client.NewDryRunClient(as).Create(t.Context(), job); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // The db-controller tries an image in a Job of another name before an instance runs in it.
 func TestTheDBControllerTriesImages(t *testing.T) {
 	apiserver.InstallBoundaries(t)
@@ -217,7 +235,16 @@ func breakouts() map[string]func(*batchv1.Job) {
 		"root": pod(func(p *corev1.PodSpec) {
 			p.SecurityContext.RunAsUser, p.SecurityContext.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
 		}),
-		"no seccomp":         pod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil }),
+		"no seccomp": pod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil }),
+		"no seccomp in the container": container(func(c *corev1.Container) {
+			c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		}),
+		"no AppArmor": pod(func(p *corev1.PodSpec) {
+			p.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		}),
+		"no AppArmor in the container": container(func(c *corev1.Container) {
+			c.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		}),
 		"the node's network": pod(func(p *corev1.PodSpec) { p.HostNetwork = true }),
 		"the node's pids":    pod(func(p *corev1.PodSpec) { p.HostPID = true }),
 		"a node of its own":  pod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" }),
