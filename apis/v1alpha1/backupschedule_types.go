@@ -47,14 +47,16 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@hourly','@daily','@weekly','@monthly','@yearly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * *' for every night at 3, or be one of @hourly, @daily, @weekly, @monthly, @yearly"
 	Schedule string `json:"schedule"`
-	// TimeZone of the schedule, such as Europe/Berlin. When its clocks go forward, a time of day that they skip is due at
-	// the change; when they go back, one that occurs twice is due the first time. A schedule of every hour counts hours.
+	// TimeZone of the schedule, such as Europe/Berlin. When its clocks go forward, a time of day that they skip is due
+	// at the change; when they go back, one that occurs twice is due the first time. A schedule that runs every hour
+	// continues to run once an hour.
 	// +optional
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// JitterSeconds delays each Backup by a number of seconds from 0 to this one, so that the schedules of many clusters don't come due in
-	// one moment. It is always the same for one schedule. By default, there is no delay.
+	// JitterSeconds delays each Backup by a number of seconds from 0 to this one, so that the schedules of many
+	// clusters are not due at the same moment. The delay of a schedule is always the same. By default, there is no
+	// delay.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 43200",message="spec.jitterSeconds must be from 0 to 43200 (12 hours), such as 3600 to spread Backups over an hour"
 	JitterSeconds int64 `json:"jitterSeconds,omitempty"`
@@ -71,8 +73,8 @@ type BackupScheduleSpec struct {
 	// +optional
 	// +kubebuilder:default=Forbid
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
-	// StartingDeadlineSeconds is how late a Backup may be created, after an outage of the backup-controller or of the API
-	// server. One that would be later counts as missed. By default, one is created, however late.
+	// StartingDeadlineSeconds is how late a Backup may be created, after an outage of the backup-controller or of the
+	// API server. A later one counts as missed. By default, it is created, however late.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 60",message="spec.startingDeadlineSeconds is so short that a restart of the controller would miss runs: use 60 or more, or remove it for no limit"
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`

@@ -66,14 +66,15 @@ type FailoverDrillSpec struct {
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:MaxLength=32
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// MaxPerWeek is how many faults drills may cause in the cluster within seven days, this one included. A drill beyond it waits. The
-	// default is 3.
+	// MaxPerWeek is how many faults drills may cause in the cluster within seven days, this one included. A drill that
+	// would exceed it waits. The default is 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	MaxPerWeek int32 `json:"maxPerWeek"`
-	// Cancel ends the drill. If the fault was caused already, the cluster recovers by itself, and nothing more is measured.
+	// Cancel ends the drill. If the fault was caused already, the cluster recovers automatically, and nothing more is
+	// measured.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 	// TTLSecondsAfterFinished deletes the FailoverDrill this long after it ended. By default, it is never deleted.
@@ -96,13 +97,14 @@ type FailoverFault struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	To string `json:"to,omitempty"`
-	// Instance is the replica that StopReplica hits, such as shop-2. By default, it is the last one that is not a delayed replica.
+	// Instance is the replica that StopReplica stops, such as shop-2. By default, it is the last one that is not a
+	// delayed replica.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Instance string `json:"instance,omitempty"`
-	// Force gives the pod that DeletePrimaryPod deletes no time to end. Without it, the primary hands over before it ends. It is refused
-	// for a cluster without spec.synchronous, which could lose acknowledged commits.
+	// Force makes DeletePrimaryPod delete the pod without a grace period. Without it, the primary hands over before it
+	// ends. It is refused for a cluster without spec.synchronous, which could lose acknowledged commits.
 	// +optional
 	Force bool `json:"force,omitempty"`
 }
@@ -177,7 +179,8 @@ type FailoverDrillStatus struct {
 	// Result is what was measured.
 	// +optional
 	Result *FailoverDrillResult `json:"result,omitempty"`
-	// CompletedAt is when the drill ended, and everything that it had created was removed or told to go.
+	// CompletedAt is when the drill ended, and everything that it had created was removed, or its deletion was
+	// requested.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 	// Progress of the Job that writes. Written by the Job.
@@ -189,15 +192,15 @@ type FailoverDrillStatus struct {
 type FailoverDrillRequest struct {
 	// ClusterUID is the UID of the PostgresCluster.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Inject has the fault caused. It is recorded once the Job has written rows; until then the db-controller only prepares the role,
-	// the schema and the certificate of the Job.
+	// Inject requests that the fault is caused. It is recorded once the Job has written rows; until then the
+	// db-controller only prepares the role, the schema and the certificate of the Job.
 	// +optional
 	Inject *FailoverInjection `json:"inject,omitempty"`
 }
 
 // FailoverInjection is the decision to cause the fault. The db-controller refuses it if the cluster has changed since.
 type FailoverInjection struct {
-	// Instance that is hit.
+	// Instance in which the fault is caused.
 	Instance string `json:"instance"`
 	// PodUID of the pod of the instance.
 	PodUID types.UID `json:"podUID"`
@@ -230,7 +233,7 @@ type ClusterFailoverDrill struct {
 	UID types.UID `json:"uid"`
 	// State of the response.
 	State ClusterFailoverDrillState `json:"state"`
-	// Instance that is hit: for all faults but StopReplica, it was the primary when the fault was about to be caused.
+	// Instance in which the fault is caused. For all faults but StopReplica, it was the primary just before.
 	// +optional
 	Instance string `json:"instance,omitempty"`
 	// PodUID of its pod.

@@ -98,7 +98,8 @@ type PoolerSpec struct {
 	// Handover says what happens when the primary hands over.
 	// +optional
 	Handover PoolerHandover `json:"handover,omitempty"`
-	// TLS says how clients connect to the pooler. A change is read without a restart, and holds for connections that begin after that.
+	// TLS says how clients connect to the pooler. A change is applied without a restart, to connections that are opened
+	// after it.
 	// +optional
 	TLS *PoolerTLS `json:"tls,omitempty"`
 	// PgBouncer is the configuration of PgBouncer.
@@ -215,19 +216,20 @@ type PoolerTLS struct {
 	// MinProtocolVersion is TLSv1.2 (default) or TLSv1.3.
 	// +optional
 	MinProtocolVersion TLSProtocolVersion `json:"minProtocolVersion,omitempty"`
-	// Ciphers that clients may use, by OpenSSL's names. Those that begin with TLS_ are of TLS 1.3, the others of TLS 1.2. By default, and where none of a
-	// version is listed, they are OpenSSL's.
+	// Ciphers that clients may use, by OpenSSL's names. Those that begin with TLS_ are of TLS 1.3, the others of TLS
+	// 1.2. For a version of which none is listed, OpenSSL's defaults apply.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=9
 	Ciphers []TLSCipher `json:"ciphers,omitempty"`
-	// ClientCertificates says whether a client needs a certificate, beside its password. With Required, one without a certificate of the CA is refused.
-	// With Optional, only one with a certificate of another CA is.
+	// ClientCertificates says whether a client needs a certificate, in addition to its password. With Required, one
+	// without a certificate of the CA is refused. With Optional, a client is refused only if it presents a certificate
+	// of another CA.
 	// +optional
 	ClientCertificates ClientCertificates `json:"clientCertificates,omitempty"`
-	// ClientCABundle has certificates, in PEM, with which those of clients are verified. By default, the CA of the cluster, which issues
-	// certificates to roles with a certificateSecret.
+	// ClientCABundle contains CA certificates, in PEM, with which the certificates of clients are verified. By default,
+	// the CA of the cluster, which issues certificates to roles with a certificateSecret.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.tls.clientCABundle must contain certificates in PEM (-----BEGIN CERTIFICATE-----)"

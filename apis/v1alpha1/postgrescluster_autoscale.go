@@ -52,21 +52,25 @@ type AutoscaleReplicas struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self in ['Recommend','Apply']",message="spec.autoscale.replicas.mode must be Recommend, which only shows a number in status.autoscale, or Apply, which adds and removes replicas"
 	Mode AutoscaleMode `json:"mode,omitempty"`
-	// Min is the least number of replicas, beside the primary. There are never fewer than spec.synchronous needs.
+	// Min is the lowest number of replicas, not counting the primary. There are never fewer than spec.synchronous
+	// needs.
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 8",message="spec.autoscale.replicas.min must be from 1 to 8, because the primary is one of at most nine instances"
 	Min int32 `json:"min"`
-	// Max is the most.
+	// Max is the highest number of replicas.
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 8",message="spec.autoscale.replicas.max must be from 1 to 8, because the primary is one of at most nine instances"
 	Max int32 `json:"max"`
-	// CPUPercent is how much of spec.resources.limits.cpu, or else of requests.cpu, the replicas are to use on average, such as 60.
+	// CPUPercent is the average CPU usage of the replicas to aim for, such as 60: in percent of
+	// spec.resources.limits.cpu or, without it, of requests.cpu.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 100",message="spec.autoscale.replicas.cpuPercent must be from 10 to 100, such as 60"
 	CPUPercent *int32 `json:"cpuPercent,omitempty"`
-	// SessionsPercent is how many of the sessions that a replica can have clients are to use on average, such as 70.
+	// SessionsPercent is the average share of a replica's sessions to aim for, such as 70: in percent of those that it
+	// can have.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 10 && self <= 95",message="spec.autoscale.replicas.sessionsPercent must be from 10 to 95, such as 70"
 	SessionsPercent *int32 `json:"sessionsPercent,omitempty"`
-	// ShrinkAfter is how long the load must have asked for fewer replicas before one is removed, such as 4h. The default is 1h.
+	// ShrinkAfter is how long fewer replicas must have been enough for the load before one is removed, such as 4h. The
+	// default is 1h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="spec.autoscale.replicas.shrinkAfter must be from 10m to 168h, such as 1h: a replica that comes back is cloned"
 	// +kubebuilder:validation:Type=string
@@ -78,9 +82,9 @@ type AutoscaleReplicas struct {
 // ResourceBounds are the least and the most that is recommended.
 // +kubebuilder:validation:XValidation:rule="quantity(string(self.min)).isGreaterThan(quantity('0')) && quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",message="spec.autoscale.resources: min must be more than 0 and not more than max, such as {min: 500m, max: '4'} for cpu and {min: 1Gi, max: 8Gi} for memory"
 type ResourceBounds struct {
-	// Min is the least, such as 1Gi.
+	// Min is the lower bound, such as 500m for CPU or 1Gi for memory.
 	Min resource.Quantity `json:"min"`
-	// Max is the most, such as 8Gi.
+	// Max is the upper bound, such as 4 for CPU or 8Gi for memory.
 	Max resource.Quantity `json:"max"`
 }
 
@@ -122,11 +126,11 @@ type AutoscaleReplicasStatus struct {
 type ReplicasRecommendation struct {
 	// Replicas beside the primary.
 	Replicas int32 `json:"replicas"`
-	// Reason has the numbers that it follows from, as they were when it changed.
+	// Reason has the numbers on which it is based, as they were when it changed.
 	Reason string `json:"reason"`
-	// Since when it is recommended.
+	// Since is the time since which it has been recommended.
 	Since metav1.Time `json:"since"`
-	// NeededAt is when the load last asked for as many, or was not known. They become fewer only when it was long ago.
+	// NeededAt is when the load last needed this many, or was not known. The number decreases only a while after that.
 	NeededAt metav1.Time `json:"neededAt"`
 }
 
@@ -134,7 +138,7 @@ type ReplicasRecommendation struct {
 type AppliedReplicas struct {
 	// Instances that the cluster is to have, the primary among them.
 	Instances int32 `json:"instances"`
-	// SpecInstances is what spec.instances was when it was decided. Once that is another, it counts again.
+	// SpecInstances is the value of spec.instances when it was decided. Once spec.instances changes, it applies again.
 	SpecInstances int32 `json:"specInstances"`
 	// Previous number of instances, to which the cluster returns if no node has room for the one that was added last.
 	// +optional
@@ -142,9 +146,9 @@ type AppliedReplicas struct {
 	// Refused is why the instance that was added last was removed again. The next one is tried a day later.
 	// +optional
 	Refused string `json:"refused,omitempty"`
-	// Reason has the numbers that it follows from.
+	// Reason has the numbers on which it is based.
 	Reason string `json:"reason"`
-	// Since when it was decided.
+	// Since is when it was decided.
 	Since metav1.Time `json:"since"`
 }
 
@@ -169,17 +173,18 @@ func (s *PostgresClusterStatus) AppliedReplicas() *AppliedReplicas {
 
 // AppliedRequests are requests that were decided automatically.
 type AppliedRequests struct {
-	// Requests of CPU and memory. Those that are not here are as spec.resources.requests says.
+	// Requests of CPU and memory. For others, spec.resources.requests applies.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 	// Previous are the requests from before, to which the instances return if a node has no room.
 	// +optional
 	Previous corev1.ResourceList `json:"previous,omitempty"`
-	// Reason has the numbers that they follow from.
+	// Reason has the numbers on which they are based.
 	Reason string `json:"reason"`
-	// Since when they were decided.
+	// Since is when they were decided.
 	Since metav1.Time `json:"since"`
-	// Refused is what a node or Kubernetes said against the last change, which was taken back. The next one is tried a day later.
+	// Refused is why a node or Kubernetes rejected the last change, which was reverted. The next change is tried a day
+	// later.
 	// +optional
 	Refused string `json:"refused,omitempty"`
 }
@@ -196,10 +201,10 @@ func (s *PostgresClusterStatus) AppliedRequests() *AppliedRequests {
 type ResourceRecommendation struct {
 	// Request that is recommended.
 	Request resource.Quantity `json:"request"`
-	// Reason has the numbers that it follows from, as they were when it changed.
+	// Reason has the numbers on which it is based, as they were when it changed.
 	Reason string `json:"reason"`
-	// Since when it is recommended.
+	// Since is the time since which it has been recommended.
 	Since metav1.Time `json:"since"`
-	// NeededAt is when the load last asked for about as much. It becomes less only a day after that.
+	// NeededAt is when the load last needed about this much. The recommendation decreases only a day after that.
 	NeededAt metav1.Time `json:"neededAt"`
 }

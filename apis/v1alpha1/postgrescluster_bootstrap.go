@@ -6,13 +6,13 @@ type Bootstrap struct {
 	// Initdb creates a new, empty database.
 	// +optional
 	Initdb *BootstrapInitdb `json:"initdb,omitempty"`
-	// Restore leaves the volume to a Restore.
+	// Restore lets a Restore provide the data.
 	// +optional
 	Restore *BootstrapRestore `json:"restore,omitempty"`
 	// Import takes databases from a PostgreSQL server that runs elsewhere.
 	// +optional
 	Import *BootstrapImport `json:"import,omitempty"`
-	// Volumes has the cluster begin with volumes that exist already.
+	// Volumes starts the cluster from volumes that already exist.
 	// +optional
 	Volumes *BootstrapVolumes `json:"volumes,omitempty"`
 	// Clone copies the data of another PostgresCluster, which continues running.

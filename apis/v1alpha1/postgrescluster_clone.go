@@ -11,13 +11,14 @@ import (
 type BootstrapClone struct {
 	// Cluster is the PostgresCluster whose data is copied. It must run the version of this one.
 	Cluster LocalReference `json:"cluster"`
-	// Database is the name of the application's database in that data, which must have it.
+	// Database is the name of the application's database. The copied data must contain it.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.clone.database is a name that PostgreSQL uses itself: name the database of the application, such as shop"
 	Database string `json:"database,omitempty"`
-	// Owner is the name of the application's role in that data, which must have it. It gets the password in Secret <name>-app; all other roles keep theirs.
+	// Owner is the name of the application's role. The copied data must contain it. It gets the password in Secret
+	// <name>-app; all other roles keep theirs.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
@@ -27,7 +28,8 @@ type BootstrapClone struct {
 
 // CloneStatus is what came of spec.bootstrap.clone.
 type CloneStatus struct {
-	// ClusterUID of the PostgresCluster whose data is copied. One that is created later under the same name is another one.
+	// ClusterUID of the PostgresCluster whose data is copied. A PostgresCluster that is created later under the same
+	// name is a different one.
 	ClusterUID types.UID `json:"clusterUID"`
 	// SystemIdentifier of its data.
 	// +kubebuilder:validation:MaxLength=20
@@ -35,7 +37,7 @@ type CloneStatus struct {
 	// Progress of the init Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
-	// CompletedAt is when all of it was on the volume. PostgreSQL has not started before.
+	// CompletedAt is when all of it was on the volume. PostgreSQL is not started before that.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }

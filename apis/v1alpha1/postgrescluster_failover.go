@@ -8,9 +8,9 @@ import (
 
 // Failover says how a primary that fails is replaced, and by whom.
 type Failover struct {
-	// Profile of the time limits. When the node of a primary dies silently, another instance takes over after up to 6 s with
-	// Fast, 9 s with Default, and 27 s with Patient. Fast renews the lease about 40 times a minute instead of 18, and a
-	// shorter pause of the network or of a node ends in a failover. Patient sits out most pauses.
+	// Profile of the time limits. When the node of a primary dies silently, another instance takes over after up to 6 s
+	// with Fast, 9 s with Default, and 27 s with Patient. Fast renews the lease about 40 times a minute instead of 18,
+	// and a shorter pause of the network or of a node ends in a failover. Patient tolerates most pauses.
 	// +optional
 	// +kubebuilder:default=Default
 	Profile FailoverProfile `json:"profile,omitempty"`

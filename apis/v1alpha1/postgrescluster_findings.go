@@ -9,7 +9,7 @@ import (
 type ClusterFinding struct {
 	// Reason of the finding, such as CheckpointsRequested. The runbook has an entry for each.
 	Reason string `json:"reason"`
-	// Since when it has been found.
+	// Since is when it was first found.
 	Since metav1.Time `json:"since"`
 	// Evidence has the numbers, as they were within the last hour.
 	Evidence string `json:"evidence"`

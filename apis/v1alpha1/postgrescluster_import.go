@@ -93,7 +93,7 @@ type ImportDatabase struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.import.databases: postgres and the templates are every server's own and can't be imported: move what they have into another database first"
 	Name string `json:"name"`
-	// ExcludeSchemas are left out with all that is in them.
+	// ExcludeSchemas are left out with everything in them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -193,8 +193,8 @@ type ImportStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Warnings []string `json:"warnings,omitempty"`
-	// RolesWithoutPassword could log in with a password on the source and can't here, because the source didn't show it, or not as
-	// scram-sha-256: a person gives them a new one, by spec.roles or ALTER ROLE.
+	// RolesWithoutPassword are roles that could log in with a password on the source, and can't here, because the
+	// source did not show the password, or not as scram-sha-256. Give them a new one with spec.roles or ALTER ROLE.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -205,7 +205,7 @@ type ImportStatus struct {
 	// Online is how an online import follows the source.
 	// +optional
 	Online *OnlineImportStatus `json:"online,omitempty"`
-	// CompletedAt is when all of it was on the volume. PostgreSQL has not started before.
+	// CompletedAt is when all of it was on the volume. PostgreSQL is not started before that.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
@@ -241,7 +241,7 @@ type OnlineImportStatus struct {
 	// ComparedRows is how many rows both sides had when they were compared last.
 	// +optional
 	ComparedRows int64 `json:"comparedRows,omitempty"`
-	// Problems prevent it from following, or from the cutover.
+	// Problems keep it from following the source, or from the cutover.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

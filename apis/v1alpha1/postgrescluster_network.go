@@ -3,22 +3,23 @@ package v1alpha1
 // NetworkPolicy says who may exchange packets with the pods of a cluster, besides these pods themselves, the suite's controllers, DNS
 // and the node of each pod. A network plugin of the Kubernetes cluster has to enforce it; not every one does.
 type NetworkPolicy struct {
-	// Clients may connect to PostgreSQL, on port 5432. By default, all pods in the namespace of the cluster.
+	// Clients lists who may connect to PostgreSQL, on port 5432. By default, all pods in the namespace of the cluster
+	// may.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Clients []NetworkPeer `json:"clients,omitempty"`
-	// Metrics are those who scrape the instances, on ports 8443 and 9187, and the ports of containers in spec.pods. By default,
-	// nobody.
+	// Metrics lists who may scrape the instances, on ports 8443 and 9187, and the ports of containers in spec.pods. By
+	// default, nobody may.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Metrics []NetworkPeer `json:"metrics,omitempty"`
-	// Egress is what the pods may connect to: the object store, and whatever extensions and containers of spec.pods need. DNS and
-	// TCP ports 443 and 6443 of every address stay open, because the API server is there and an instance without it can't
-	// stay primary for ever. By default, everything is allowed.
+	// Egress is what the pods may connect to: the object store, and whatever extensions and containers of spec.pods
+	// need. DNS and TCP ports 443 and 6443 of every address stay open, because the API server usually listens there,
+	// and an instance that can't reach it does not stay primary. By default, everything is allowed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -29,8 +30,8 @@ type NetworkPolicy struct {
 // NetworkPeer is either a range of addresses, or pods.
 // +kubebuilder:validation:XValidation:rule="has(self.cidr) != (has(self.pods) || has(self.namespaces))",message="each entry of spec.networkPolicy must have either cidr, such as 10.0.0.0/8, or labels of pods and namespaces, such as pods: {app: web}"
 type NetworkPeer struct {
-	// CIDR is a range of addresses, such as 10.0.0.0/8. It is for what runs outside of the Kubernetes cluster: the addresses
-	// of pods may be translated on their way.
+	// CIDR is a range of addresses, such as 10.0.0.0/8. Use it for what runs outside of the Kubernetes cluster, because
+	// the addresses of pods may be translated on the way.
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="cidr must be a range of addresses, such as 10.0.0.0/8 or 2001:db8::/32, whose address has zeros after the prefix; 10.1.2.3/32 is a single address"

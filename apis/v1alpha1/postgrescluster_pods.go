@@ -275,7 +275,7 @@ type ProjectedSource struct {
 
 // EmptyDirVolume is an empty folder.
 type EmptyDirVolume struct {
-	// Medium Memory keeps it in memory, which counts toward the limits of the containers.
+	// Medium: Memory keeps it in memory, which counts toward the limits of the containers.
 	// +optional
 	// +kubebuilder:validation:Enum=Memory
 	Medium string `json:"medium,omitempty"`

@@ -202,7 +202,8 @@ type DatabaseSchema struct {
 	Grants []SchemaGrant `json:"grants,omitempty"`
 }
 
-// SchemaGrant is what a role may do in a schema, with what is there and with what the owner of the schema creates later.
+// SchemaGrant is what a role may do in a schema, with existing objects and with those that the owner of the schema
+// creates later.
 type SchemaGrant struct {
 	// Role that has the rights.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
@@ -232,11 +233,11 @@ type Publication struct {
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Ensure is Present to create the publication, or Absent to drop it: then its subscribers get nothing any more.
+	// Ensure is Present to create the publication, or Absent to drop it, after which its subscribers receive nothing.
 	// +optional
 	// +kubebuilder:default=Present
 	Ensure Presence `json:"ensure,omitempty"`
-	// AllTables publishes all tables, those of the future as well.
+	// AllTables publishes all tables, including those that are created later.
 	// +optional
 	AllTables bool `json:"allTables,omitempty"`
 	// Tables that are published, such as public.orders. They must exist.
@@ -246,7 +247,7 @@ type Publication struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z_][a-z0-9_]{0,62}[.][a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:items:MaxLength=127
 	Tables []string `json:"tables,omitempty"`
-	// Schemas all of whose tables are published, those of the future as well (from version 15 on).
+	// Schemas whose tables are all published, including those that are created later (from version 15 on).
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32

@@ -92,8 +92,8 @@ type ServiceTemplate struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	LoadBalancerSourceRanges []SourceRange `json:"loadBalancerSourceRanges,omitempty"`
-	// ExternalTrafficPolicy: Local keeps the addresses of clients (rules of spec.postgresql.hba can match them, but not behind a Pooler), and
-	// has load balancers send nothing to nodes without an instance. By default, Cluster.
+	// ExternalTrafficPolicy: Local keeps the addresses of clients (rules of spec.postgresql.hba can match them, but not
+	// behind a Pooler), and makes load balancers send nothing to nodes without an instance. By default, Cluster.
 	// +optional
 	ExternalTrafficPolicy ExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 }
@@ -118,8 +118,9 @@ type LabelValue string
 // TLS of the server.
 // +kubebuilder:validation:XValidation:rule="!has(self.serverSecret) || !has(self.dnsNames)",message="spec.tls.dnsNames adds names to the certificate that Howdah makes, and has no effect on that of spec.tls.serverSecret: remove it, and add the names to the Certificate that fills the Secret"
 type TLS struct {
-	// DNSNames are more names for the certificate of the server, such as that of a load balancer: db.example.com. Clients
-	// with sslmode=verify-full connect only to names in the certificate. It has the names of the Services anyway.
+	// DNSNames are additional names in the certificate of the server, such as that of a load balancer: db.example.com.
+	// Clients with sslmode=verify-full connect only to names in the certificate. It has the names of the Services
+	// anyway.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -129,9 +130,10 @@ type TLS struct {
 	// the server keeps the one that it has, and the condition CertificatesReady says why.
 	// +optional
 	ServerSecret *ServerSecret `json:"serverSecret,omitempty"`
-	// ClientCABundle has the CAs whose certificates clients may log in with, where a rule of spec.postgresql.hba says cert, beside those that
-	// Howdah issues. The common name of the certificate is the role, unless the rule names a map. Nobody gets a role of Howdah by such a
-	// certificate. A change counts from the next login on, without a restart.
+	// ClientCABundle contains CAs. Where a rule of spec.postgresql.hba has the method cert, clients may log in with
+	// certificates of these CAs, in addition to those that Howdah issues. The common name of the certificate is the
+	// role, unless the rule names a map. Nobody gets a role of Howdah by such a certificate. A change applies from the
+	// next login on, without a restart.
 	// +optional
 	ClientCABundle *CABundle `json:"clientCABundle,omitempty"`
 }

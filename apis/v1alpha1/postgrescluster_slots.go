@@ -43,7 +43,7 @@ type ReplicationSlot struct {
 	MaxRetainedWAL *resource.Quantity `json:"maxRetainedWAL,omitempty"`
 }
 
-// ReplicationSlotStatus is what became of a declared slot, as the primary's agent reports.
+// ReplicationSlotStatus is the state of a declared slot, as the primary's agent reports.
 type ReplicationSlotStatus struct {
 	// Name of the slot.
 	Name string `json:"name"`

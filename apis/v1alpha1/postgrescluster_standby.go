@@ -26,9 +26,10 @@ type Standby struct {
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.standby.owner is a name that PostgreSQL or Howdah uses itself; name the role that owns the application's database, such as app"
 	Owner string `json:"owner,omitempty"`
-	// Promote ends the recovery, and the cluster accepts connections. With EndOfArchive, all that the archive has is replayed first, and the
-	// promotion waits for as long as it can't be read. With Immediately, what was replayed has to do. It can't be taken back. Removing
-	// spec.standby promotes nothing.
+	// Promote ends the recovery, and the cluster accepts connections. With EndOfArchive, everything in the archive is
+	// replayed first; while the archive can't be read, the promotion waits. With Immediately, the cluster is promoted
+	// with what it has replayed so far. A promotion can't be undone. Removing spec.standby does not promote the
+	// cluster.
 	// +optional
 	Promote StandbyPromotion `json:"promote,omitempty"`
 	// Reinit says whether a copy that can't continue (Diverged, WALMissing) may be replaced automatically. With FromNewerBackup, another copy is
@@ -103,7 +104,7 @@ type StandbyStatus struct {
 	// Lineage that is followed.
 	// +optional
 	Lineage string `json:"lineage,omitempty"`
-	// Backup that the data began with, by its id in the repository.
+	// Backup from which the data was restored, by its ID in the repository.
 	// +optional
 	Backup string `json:"backup,omitempty"`
 	// ReplayedLSN is the position up to which WAL was replayed.

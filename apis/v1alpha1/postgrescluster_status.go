@@ -34,7 +34,8 @@ type PostgresClusterStatus struct {
 	// ImageChange is a change of image that has not reached every instance yet.
 	// +optional
 	ImageChange *ImageChange `json:"imageChange,omitempty"`
-	// Rollout of a change that takes down what runs, such as of an image or of a parameter that takes a restart, while it is in progress.
+	// Rollout of a change that restarts instances, such as a new image or a parameter that needs a restart, while it is
+	// in progress.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 	// PendingUpdate is the suite's image for the version that runs, while the cluster runs in another one and spec.image names none.
@@ -44,8 +45,8 @@ type PostgresClusterStatus struct {
 	// automatic update, if its trial failed too.
 	// +optional
 	RefusedImage *RefusedImage `json:"refusedImage,omitempty"`
-	// AgentImage from which the pods got their agent. A newer suite changes it only when the pods restart for another
-	// reason.
+	// AgentImage is the image from which the pods got their agent. A newer suite changes it only when the pods restart
+	// for another reason.
 	// +optional
 	AgentImage string `json:"agentImage,omitempty"`
 	// SystemIdentifier of the database, as pg_controldata prints it.
@@ -54,8 +55,8 @@ type PostgresClusterStatus struct {
 	// DataGeneration that the cluster runs on.
 	// +optional
 	DataGeneration string `json:"dataGeneration,omitempty"`
-	// Adoptions counts how many times another data generation was adopted. The volumes are told of it as well, so that instances
-	// refuse a status that is older than they are, as one is that comes from a backup of etcd.
+	// Adoptions counts how many times another data generation was adopted. The volumes record it as well, so that
+	// instances refuse a status that is older than their data, such as one from a backup of etcd.
 	// +optional
 	Adoptions int64 `json:"adoptions,omitempty"`
 	// PreviousDataGeneration is what the cluster ran on previously, and what is still on the volumes.
@@ -78,8 +79,8 @@ type PostgresClusterStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	ReleasedDataGenerations []string `json:"releasedDataGenerations,omitempty"`
-	// DataInstance is the instance that begins the data generation, because its volume has every commit. It changes with
-	// the data generation, and when the Lease was deleted, but not with a failover.
+	// DataInstance is the instance with which the data generation starts, because its volume has every commit. It
+	// changes with the data generation, and when the Lease was deleted, but not with a failover.
 	// +optional
 	DataInstance string `json:"dataInstance,omitempty"`
 	// Timeline of the primary.
@@ -103,7 +104,8 @@ type PostgresClusterStatus struct {
 	// FailoverDrill is the response to the FailoverDrill whose turn it is; one at a time.
 	// +optional
 	FailoverDrill *ClusterFailoverDrill `json:"failoverDrill,omitempty"`
-	// DrilledFaults are the times of the faults that FailoverDrills caused within the last seven days, as far as the last 50.
+	// DrilledFaults are the times of the faults that FailoverDrills caused within the last seven days, at most the last
+	// 50.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
@@ -120,8 +122,8 @@ type PostgresClusterStatus struct {
 	// AutomaticTuning is what spec.tuning: Automatic has changed. It is recorded before an instance gets it.
 	// +optional
 	AutomaticTuning *AutomaticTuning `json:"automaticTuning,omitempty"`
-	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
-	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
+	// StandbyLimits are the parameters that must not be lower on a replica than on its primary, with the values that
+	// the primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional
 	StandbyLimits map[string]ParameterValue `json:"standbyLimits,omitempty"`
 	// Tuning has the parameters of the primary that were computed from the memory and CPU of its pod, the size of its
@@ -142,14 +144,15 @@ type PostgresClusterStatus struct {
 	// Storage says how large the volumes should be, once they have grown automatically.
 	// +optional
 	Storage *StorageStatus `json:"storage,omitempty"`
-	// StorageMove is the move of the instances to smaller volumes, or to those of another StorageClass, that spec.storage.move lets plan.
+	// StorageMove is the move of the instances to smaller volumes, or to those of another StorageClass, as
+	// spec.storage.move requests it.
 	// +optional
 	StorageMove *StorageMoveStatus `json:"storageMove,omitempty"`
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`
-	// Binding is what the Service Binding specification asks of a service: whoever binds a workload to this PostgresCluster
-	// projects the Secret that it names.
+	// Binding makes the PostgresCluster a Provisioned Service of the Service Binding specification: tools that bind a
+	// workload to it mount the Secret that it names.
 	// +optional
 	Binding *BindingStatus `json:"binding,omitempty"`
 	// ReplicationSlots are the declared slots, as the primary's agent last reported them.
@@ -169,13 +172,13 @@ type PostgresClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
-	// Import is what came of spec.bootstrap.import.
+	// Import is the state of spec.bootstrap.import.
 	// +optional
 	Import *ImportStatus `json:"import,omitempty"`
-	// Clone is what came of spec.bootstrap.clone.
+	// Clone is the state of spec.bootstrap.clone.
 	// +optional
 	Clone *CloneStatus `json:"clone,omitempty"`
-	// Standby is how a standby follows its source, and what came of its promotion.
+	// Standby says how a standby follows its source, and how far its promotion is.
 	// +optional
 	Standby *StandbyStatus `json:"standby,omitempty"`
 	// VolumeLocks has the response to every Restore and Upgrade that requests the volumes of this cluster.
@@ -280,7 +283,7 @@ type InstanceStatus struct {
 	// LagBytes is how far it lags behind the primary, in whole MiB; metrics have the exact bytes.
 	// +optional
 	LagBytes int64 `json:"lagBytes,omitempty"`
-	// LagSeconds is how long ago it was level with the primary, rounded; metrics have the exact seconds.
+	// LagSeconds is how long ago it had all of the primary's WAL, rounded; metrics have the exact seconds.
 	// +optional
 	LagSeconds int64 `json:"lagSeconds,omitempty"`
 	// DelaySeconds is how late it replays WAL, because spec.delayedReplicas names it. It has no lag then.
@@ -289,7 +292,8 @@ type InstanceStatus struct {
 	// ReplayPaused says that somebody has paused the replay of a delayed replica.
 	// +optional
 	ReplayPaused bool `json:"replayPaused,omitempty"`
-	// Rejoin describes how its data is being made fit to follow the primary, while that is in progress.
+	// Rejoin describes how its data is being rewound or cloned so that it can follow the primary, while that is in
+	// progress.
 	// +optional
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
 	// ConfigHash of the configuration that it has applied.
@@ -336,8 +340,9 @@ type SynchronousStatus struct {
 	Members []string `json:"members,omitempty"`
 	// Quorum is how many of the members have each acknowledged commit.
 	Quorum int32 `json:"quorum"`
-	// ReducedSince is since when commits don't wait for all replicas that spec.synchronous requests, because those are being built after the
-	// data was replaced (spec.synchronous.duringRebuild). It is removed once they are there, and does not return on this data.
+	// ReducedSince is the time since which commits don't wait for all replicas that spec.synchronous requests, because
+	// those are being built after the data was replaced (spec.synchronous.duringRebuild). It is removed once they are
+	// there, and does not return on this data.
 	// +optional
 	ReducedSince *metav1.Time `json:"reducedSince,omitempty"`
 }
@@ -440,18 +445,19 @@ type ArchiveStatus struct {
 	// Waiting is the number of segments that wait, while pushing fails or lags.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// WaitingSince is since when the first of them has waited.
+	// WaitingSince is the time since which the first of them has waited.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
 	// CompleteUntil is the time until which everything that was committed is archived, as far as is known. Later commits
 	// would be lost with the volumes. It is updated about once a minute, and does not advance while nothing is written.
 	// +optional
 	CompleteUntil *metav1.Time `json:"completeUntil,omitempty"`
-	// DiskFullAt estimates when the volume of the primary will be full, while segments wait and it fills.
+	// DiskFullAt is an estimate of when the volume of the primary will be full, while segments wait and the volume
+	// fills.
 	// +optional
 	DiskFullAt *metav1.Time `json:"diskFullAt,omitempty"`
-	// DamagedWAL is the last damage that was found in WAL while it was archived. No restore from a backup before it gets
-	// past it, so the backup-controller takes one that begins after it.
+	// DamagedWAL is the last damage that was found in WAL while it was archived. A restore from an earlier backup can't
+	// get past it, so the backup-controller takes a backup that begins after it.
 	// +optional
 	DamagedWAL *DamagedWAL `json:"damagedWAL,omitempty"`
 	// LastFailure is why an attempt last failed; the problem may be over.

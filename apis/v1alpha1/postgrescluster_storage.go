@@ -20,12 +20,13 @@ type StorageSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// AutoGrow lets volumes grow automatically when they fill. The size that was decided is in status.storage.size. By
+	// AutoGrow lets volumes grow automatically when they fill. The resulting size is in status.storage.size. By
 	// default, volumes grow only with size.
 	// +optional
 	AutoGrow *AutoGrow `json:"autoGrow,omitempty"`
-	// Move lets the instances move to new volumes, one after the other, where theirs are larger than size or of another
-	// StorageClass. The plan is in status.storageMove, and nothing happens until plan here names it. It takes at least two instances.
+	// Move moves instances whose volumes are larger than size, or of another StorageClass, to new volumes, one after
+	// the other. The plan is in status.storageMove, and nothing happens until plan here names it. It takes at least two
+	// instances.
 	// +optional
 	Move *StorageMove `json:"move,omitempty"`
 }
@@ -48,7 +49,7 @@ type StorageMoveStatus struct {
 	Plan string `json:"plan"`
 	// State of the move.
 	State StorageMoveState `json:"state"`
-	// From which volumes, and To which.
+	// From describes the present volumes, and To the new ones.
 	From VolumeShape `json:"from"`
 	To   VolumeShape `json:"to"`
 	// Used is how much of its volume the primary used when the plan was last computed, and Needed how large a new volume must be at least.
@@ -75,7 +76,7 @@ type StorageMoveStatus struct {
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
-// VolumeShape is what is asked of a volume.
+// VolumeShape is the size and the StorageClass of a volume.
 type VolumeShape struct {
 	// Size of the volume.
 	Size resource.Quantity `json:"size"`
@@ -84,7 +85,7 @@ type VolumeShape struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
 
-// StorageMoveInstance is what has become of one instance.
+// StorageMoveInstance is the state of one instance.
 type StorageMoveInstance struct {
 	// Name of the instance.
 	Name string `json:"name"`
@@ -184,8 +185,8 @@ type InstanceStorage struct {
 	// Message says what uses the space, when there is little left.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// StalledSince is since when a small write to the volume has not ended. The instance does not take over, and hands over
-	// if it is the primary. Empty while the disk answers.
+	// StalledSince is when a small write to the volume began that has not ended. The instance does not take over, and
+	// hands over if it is the primary. Empty while the disk answers.
 	// +optional
 	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
 }

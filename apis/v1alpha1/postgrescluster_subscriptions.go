@@ -1,7 +1,7 @@
 package v1alpha1
 
-// Subscription is a logical subscription of a database, which brings the changes of another server's publications. It needs PostgreSQL 16
-// or later, where it runs with the rights of its owner.
+// Subscription is a logical subscription of a database, which receives the changes of another server's publications. It
+// needs PostgreSQL 16 or later, where it runs with the rights of its owner.
 //
 // +kubebuilder:validation:XValidation:rule="self.ensure == 'Absent' || (has(self.publisher) && has(self.publications))",message="spec.databases[].subscriptions: a subscription needs a publisher and publications, such as publications: [orders]; to drop it, set ensure: Absent"
 type Subscription struct {
@@ -15,8 +15,9 @@ type Subscription struct {
 	// +optional
 	// +kubebuilder:default=Present
 	Ensure Presence `json:"ensure,omitempty"`
-	// Enabled says whether it brings changes. A subscription that a restore, an undo or a rollback has disabled stays disabled until it was
-	// Absent: it would skip silently what its slot at the publisher has passed.
+	// Enabled says whether the subscription receives changes. One that a restore, an undo or a rollback has disabled
+	// stays disabled until it was Absent, because it would silently skip the changes that its slot at the publisher has
+	// passed.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -31,8 +32,8 @@ type Subscription struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:items:MaxLength=63
 	Publications []string `json:"publications,omitempty"`
-	// Owner is a role that is a member of pg_create_subscription, and may change the tables: spec.roles[].inRoles can say so. By default, the
-	// owner of the database. It counts when the subscription is created.
+	// Owner is a role that is a member of pg_create_subscription, and may change the tables: spec.roles[].inRoles can
+	// say so. By default, the owner of the database. It applies when the subscription is created.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
@@ -42,12 +43,12 @@ type Subscription struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9_]{1,63}$`
 	// +kubebuilder:validation:MaxLength=63
 	SlotName string `json:"slotName,omitempty"`
-	// CopyData copies the rows that are there when the subscription is created.
+	// CopyData copies the rows that exist when the subscription is created.
 	// +optional
 	// +kubebuilder:default=true
 	CopyData *bool `json:"copyData,omitempty"`
-	// Failover has the publisher's replicas keep a copy of the slot, so that the subscription continues after a failover there. Both servers
-	// must be of version 17 or later.
+	// Failover makes the publisher's replicas keep a copy of the slot, so that the subscription continues after a
+	// failover there. Both servers must be of version 17 or later.
 	// +optional
 	Failover bool `json:"failover,omitempty"`
 }

@@ -21,13 +21,13 @@ type AutomaticTuning struct {
 	// Parameters that the instances have instead of computed ones. Those of spec.postgresql.parameters override them.
 	// +optional
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
-	// Reason has the numbers that they follow from.
+	// Reason has the numbers on which they are based.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Since when they were decided.
+	// Since is when they were decided.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Waiting says why a finding has nothing changed now.
+	// Waiting says why nothing is changed now, although there is a finding.
 	// +optional
 	Waiting string `json:"waiting,omitempty"`
 }

@@ -118,7 +118,7 @@ type PostgresClusterSpec struct {
 	// +optional
 	Reinit *Reinit `json:"reinit,omitempty"`
 
-	// Repair says when the agents repair instances by themselves. By default, they do at once.
+	// Repair says when the agents repair instances automatically. By default, they do so at once.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
 
@@ -178,8 +178,8 @@ type PostgresClusterSpec struct {
 	// +optional
 	Pods Pods `json:"pods,omitempty"`
 
-	// InheritedMetadata names labels and annotations of the PostgresCluster that its volumes, Secrets, ConfigMaps and Services get, too.
-	// A change restarts nothing. Pods have those in pods.
+	// InheritedMetadata names labels and annotations of the PostgresCluster that its volumes, Secrets, ConfigMaps and
+	// Services get, too. A change restarts nothing. For pods, use spec.pods.
 	// +optional
 	InheritedMetadata *InheritedMetadata `json:"inheritedMetadata,omitempty"`
 
@@ -212,7 +212,7 @@ type PostgresClusterSpec struct {
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 
-	// Autoscale has sizes recommended that fit the load, in status.autoscale, or applied.
+	// Autoscale recommends sizes that fit the load, in status.autoscale, or applies them.
 	// +optional
 	Autoscale *Autoscale `json:"autoscale,omitempty"`
 
@@ -255,7 +255,7 @@ type PostgresClusterSpec struct {
 	// +optional
 	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
 
-	// Standby has the cluster follow the archive of another one until it is promoted. It can't be added later.
+	// Standby makes the cluster follow the archive of another one until it is promoted. It can't be added later.
 	// +optional
 	Standby *Standby `json:"standby,omitempty"`
 
@@ -338,8 +338,8 @@ type PostgreSQLSpec struct {
 	// the password, without a restart. It is in no ConfigMap, and in no backup.
 	// +optional
 	LDAPPasswordSecret *PasswordSecret `json:"ldapPasswordSecret,omitempty"`
-	// LDAPCA has the CAs of the directories that rules of hba connect to over TLS (ldapscheme=ldaps or ldaptls=1), in place of those of
-	// the image. A change counts from the next login on, without a restart.
+	// LDAPCA has the CAs of the directories that rules of hba connect to over TLS (ldapscheme=ldaps or ldaptls=1), in
+	// place of those of the image. A change applies from the next login on, without a restart.
 	// +optional
 	LDAPCA *CABundle `json:"ldapCA,omitempty"`
 	// Log configures what the agent writes of the server's log.
@@ -361,8 +361,8 @@ type ExtensionImage struct {
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// Image has share/extension and lib, or the files of a Debian package. It is pulled with spec.imagePullSecrets. Tag each build, and never
-	// push another content under a tag.
+	// Image has share/extension and lib, or the files of a Debian package. It is pulled with spec.imagePullSecrets. Use
+	// another tag for each build.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image"`
@@ -413,9 +413,9 @@ type ArchiveSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.walShipIntervalSeconds must be from 1 to 3600, such as 5; remove it to archive whole segments only"
 	WALShipIntervalSeconds *int32 `json:"walShipIntervalSeconds,omitempty"`
-	// DamagedPages of the backups that are taken without being asked for by a person: the final backup, and safety backups of a
-	// Restore or an Upgrade. With Fail they fail if pages of the database fail their checksum, with Report they are taken with
-	// these pages and list them. By default, Report if a BackupSchedule of the cluster says so, otherwise Fail.
+	// DamagedPages applies to backups that no person requests: the final backup, and safety backups of a Restore or an
+	// Upgrade. With Fail, they fail if pages of the database fail their checksum. With Report, they contain these pages
+	// and list them. The default is Report if a BackupSchedule of the cluster says so, otherwise Fail.
 	// +optional
 	DamagedPages DamagedPagesPolicy `json:"damagedPages,omitempty"`
 }

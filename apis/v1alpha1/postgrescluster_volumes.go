@@ -11,10 +11,10 @@ const VolumesOfDeletedCluster VolumeOrigin = "DeletedCluster"
 // written to any of them until all were compared, and until then nobody is served.
 type BootstrapVolumes struct {
 	// From says whose volumes they are. DeletedCluster: those that a PostgresCluster of this name has left behind, with
-	// spec.deletionPolicy.volumes: Retain. The instance that was primary last begins, and the others follow it.
+	// spec.deletionPolicy.volumes: Retain. The instance that was primary last starts first, and the others follow it.
 	From VolumeOrigin `json:"from"`
-	// Instance that begins, such as shop-1, whatever the other volumes have. Commits that only another one has are lost. By default, the
-	// one that was primary last, and none if its volume is missing.
+	// Instance to start from, such as shop-1, whatever the other volumes contain. Commits that only another volume has
+	// are lost. By default, the instance that was primary last; if its volume is missing, none is started.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

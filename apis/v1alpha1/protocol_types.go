@@ -49,17 +49,18 @@ type VolumeLock struct {
 	// Message for a person: who has the volumes before it, what keeps PostgreSQL from being stopped, or why the lock is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// StoppingSince is since when PostgreSQL is being stopped for the requester. It is recorded before anything is stopped.
+	// StoppingSince is when the db-controller began to stop PostgreSQL for the requester. It is recorded before
+	// anything is stopped.
 	// +optional
 	StoppingSince *metav1.Time `json:"stoppingSince,omitempty"`
-	// Deadline is until when a data generation has to be handed over; after that the lock is refused, and the cluster starts
-	// again. Empty if the request has no maxDowntime.
+	// Deadline is the time by which a data generation must be handed over. After that, the lock is refused, and the
+	// cluster starts again. Empty if the request has no maxDowntime.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	// TellingSince is since when the instances are being told that replicas end after their primary.
+	// TellingSince is when the db-controller began to tell the instances that replicas end after their primary.
 	// +optional
 	TellingSince *metav1.Time `json:"tellingSince,omitempty"`
-	// ReplicasLast: the request has it.
+	// ReplicasLast says that the request has it set.
 	// +optional
 	ReplicasLast bool `json:"replicasLast,omitempty"`
 	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the

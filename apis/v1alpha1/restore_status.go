@@ -107,7 +107,7 @@ type RestorePlan struct {
 	// FreeBytes on the volume when the plan was made, for a restore in place, if that was known.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
-	// DiscardsPrevious says that the previous data is discarded, as discardPrevious requests, and changed where it is.
+	// DiscardsPrevious says that the previous data is discarded and changed in place, as discardPrevious requests.
 	// +optional
 	DiscardsPrevious bool `json:"discardsPrevious,omitempty"`
 	// ArchiveEnds is the latest point that could be reached.

@@ -221,8 +221,8 @@ type InPlace struct {
 	// SafetyBackup takes a backup before anything is touched. If it fails, nothing is touched.
 	// +optional
 	SafetyBackup bool `json:"safetyBackup,omitempty"`
-	// DiscardPrevious discards the previous data: it is changed where it is. That needs no additional space, and only as
-	// much time as the differences require. The only way to undo it is to restore the safety backup.
+	// DiscardPrevious discards the previous data, which is changed in place. That needs no additional space, and only
+	// as much time as the differences require. The only way to undo it is to restore the safety backup.
 	// +optional
 	DiscardPrevious bool `json:"discardPrevious,omitempty"`
 }

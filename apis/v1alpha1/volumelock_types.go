@@ -11,7 +11,7 @@ type VolumeLockStatus struct {
 	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
 	// +optional
 	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
-	// DownAt is since when the db-controller was stopping the cluster.
+	// DownAt is when the db-controller began to stop the cluster.
 	// +optional
 	DownAt *metav1.Time `json:"downAt,omitempty"`
 	// Previous is the data that the cluster ran on when it was stopped, and runs on again when the work is undone.
@@ -23,10 +23,11 @@ type VolumeLockStatus struct {
 	// HandedOverAt is when the new data was offered to the cluster.
 	// +optional
 	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
-	// Failure is why the work is given up. It is recorded before anything is taken back.
+	// Failure is why the work is abandoned. It is recorded before anything is reverted.
 	// +optional
 	Failure *Failure `json:"failure,omitempty"`
-	// ConfirmBy is until when a person can have the previous data brought back; after that the new data is confirmed.
+	// ConfirmBy is the time until which a person can bring the previous data back. After that, the new data is
+	// confirmed.
 	// +optional
 	ConfirmBy *metav1.Time `json:"confirmBy,omitempty"`
 	// UndoneAt is when the cluster accepted connections on the previous data again, because a person had decided so.

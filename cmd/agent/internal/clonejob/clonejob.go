@@ -104,7 +104,7 @@ func (w Worker) fits(at origin) error {
 	case at.system != w.Task.SystemIdentifier:
 		return job.Final(ReasonSourceChanged, fmt.Errorf("PostgresCluster %s has other data by now (system identifier %s, it was %s when the clone began). %s", w.Task.Cluster, at.system, w.Task.SystemIdentifier, again))
 	case at.major != w.MajorVersion:
-		return job.Final(ReasonSourceChanged, fmt.Errorf("PostgresCluster %s runs PostgreSQL %d, and this one is of version %d. %s", w.Task.Cluster, at.major, w.MajorVersion, again))
+		return job.Final(ReasonSourceChanged, fmt.Errorf("PostgresCluster %s runs PostgreSQL %d, and this one has version %d. %s", w.Task.Cluster, at.major, w.MajorVersion, again))
 	}
 	_, free, err := w.Volume.Space()
 	if needed := at.bytes + at.bytes/20 + spareRoom; err == nil && free < needed {
@@ -236,7 +236,7 @@ func (w Worker) check(ctx context.Context, pgdata string) error {
 		return err
 	}
 	if system := strconv.FormatUint(control.SystemIdentifier, 10); system != w.Task.SystemIdentifier {
-		return job.Final(ReasonSourceChanged, fmt.Errorf("what was copied is of system %s instead of %s", system, w.Task.SystemIdentifier))
+		return job.Final(ReasonSourceChanged, fmt.Errorf("the copied data has the system identifier %s instead of %s", system, w.Task.SystemIdentifier))
 	}
 	if control.State != postgres.StateShutDown {
 		return fmt.Errorf("the cloned data is %q, not shut down", control.State)

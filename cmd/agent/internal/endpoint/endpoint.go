@@ -145,7 +145,7 @@ func (p *Publisher) Ended(ctx context.Context, how agentapi.Shutdown) {
 		err = p.insist(ctx, string(said))
 	}
 	if err != nil {
-		p.Log.Warn("how PostgreSQL has ended can't be said", "slice", p.Slice, "error", err)
+		p.Log.Warn("how PostgreSQL ended can't be reported", "slice", p.Slice, "error", err)
 	}
 }
 

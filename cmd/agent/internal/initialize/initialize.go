@@ -63,7 +63,7 @@ func (w Worker) Init(ctx context.Context, task agentapi.InitJob) (Result, error)
 		}
 	}
 	if g.MajorVersion != task.MajorVersion {
-		return Result{}, job.Final(job.ReasonFailed, fmt.Errorf("data generation %s is there already and is of PostgreSQL %d, not %d", g.ID, g.MajorVersion, task.MajorVersion))
+		return Result{}, job.Final(job.ReasonFailed, fmt.Errorf("data generation %s exists already and is from PostgreSQL %d, not %d", g.ID, g.MajorVersion, task.MajorVersion))
 	}
 	if err := w.Volume.Adopt(g.ID); err != nil {
 		return Result{}, fmt.Errorf("adopt data generation %s: %w", g.ID, err)

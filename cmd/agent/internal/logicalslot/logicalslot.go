@@ -241,7 +241,7 @@ func (k *Keeper) check(ctx context.Context, seen *look, status agentapi.SlotStat
 func (k *Keeper) overLimit(ctx context.Context, seen *look, status agentapi.SlotStatus, name string) (agentapi.SlotStatus, error) {
 	status.State, status.DropAt = agentapi.SlotOverLimit, k.idle[name].Add(IdleTime)
 	if k.Now().Before(status.DropAt) {
-		status.Message = "it holds back more WAL than its maxRetainedWAL, and is dropped at " + status.DropAt.UTC().Format(time.TimeOnly) +
+		status.Message = "it retains more WAL than its maxRetainedWAL, and is dropped at " + status.DropAt.UTC().Format(time.TimeOnly) +
 			" UTC unless its client connects before: start the client, or raise maxRetainedWAL"
 		return status, nil
 	}

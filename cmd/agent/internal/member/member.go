@@ -155,7 +155,7 @@ func (m *Member) step() elect.Acts {
 		}
 	}
 	if !same(before, want) {
-		m.Log.Info("what PostgreSQL is to be", "role", roleNames[want.Role], "leader", want.Leader.Name, "term", want.Term, "why", want.Why)
+		m.Log.Info("decided the role of PostgreSQL", "role", roleNames[want.Role], "leader", want.Leader.Name, "term", want.Term, "why", want.Why)
 		poke(m.changed)
 		if before.Leader != want.Leader {
 			poke(m.greet)

@@ -250,7 +250,7 @@ func Positions(ctx context.Context, m *Member) (positions []agentapi.Position) {
 		go func() {
 			position, err := m.Peers.Position(ctx, to, agentapi.PositionRequest{Ended: true})
 			if err != nil {
-				m.Log.Warn("a member can't be asked how far it is", "member", to.Name, "error", err)
+				m.Log.Warn("a member does not report its WAL position", "member", to.Name, "error", err)
 				answers <- nil
 				return
 			}

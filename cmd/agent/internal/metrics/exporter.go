@@ -62,8 +62,8 @@ var (
 	blocking         = describe("blocking_sessions", "Sessions whose locks others wait for.")
 	prepared         = describe("prepared_transactions", "Transactions that are prepared for a two-phase commit.")
 	preparedAge      = describe("oldest_prepared_transaction_seconds", "For how long the oldest prepared transaction has been prepared; 0: there is none.")
-	vacuumWorkers    = describe("autovacuum_workers", "Workers of autovacuum that are at work.")
-	vacuumMost       = describe("autovacuum_max_workers", "Autovacuum_max_workers: when all are at work for hours, autovacuum does not keep up.")
+	vacuumWorkers    = describe("autovacuum_workers", "Active autovacuum workers.")
+	vacuumMost       = describe("autovacuum_max_workers", "Autovacuum_max_workers: when all are active for hours, autovacuum does not keep up.")
 	subscriptionRuns = describe("subscription_running", "1 while an enabled subscription brings changes, else 0 (on a primary).", byDatabase, "subname")
 	subscriptionErrs = describe("subscription_errors_total", "Changes that a subscription could not apply, and copies of tables that failed.", byDatabase, "subname")
 	ioOperations     = describe("io_operations_total", "Reads, writes, extends and fsyncs of pg_stat_io (from 17 on).", "backend_type", "object", "context", "operation")
@@ -90,7 +90,7 @@ var exporterQueries = []query{
 		ELSE greatest(0, coalesce(extract(epoch FROM now() - pg_last_xact_replay_timestamp()), 0)) END::float8, pg_is_in_recovery()::int::float8`},
 	{name: "replication_slots", nulls: true, labels: 2, measures: gauges(
 		exporter("replication_slot_slot_is_active", "1 while somebody reads a replication slot.", bySlot, bySlotType),
-		exporter("replication_slot_safe_wal_size_bytes", "WAL that may be written until a replication slot is given up.", bySlot, bySlotType),
+		exporter("replication_slot_safe_wal_size_bytes", "WAL that may still be written before a replication slot is invalidated.", bySlot, bySlotType),
 		slotRetained, slotXminAge,
 	), sql: `SELECT slot_name::text, slot_type, active::int::float8, safe_wal_size::float8,
 		pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::float8,

@@ -44,7 +44,7 @@ var (
 	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the server's certificate, or a CA above it, expires, in seconds since 1970. Howdah renews its own a month before.")
 	certificateFrom = describe("certificate_start_timestamp_seconds", "Since when the certificate that expires first is valid, in seconds since 1970.")
 	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
-	volumeUsed      = describe("volume_used_bytes", "Used space of the volume, without the reserve that the agent holds back for recovery.")
+	volumeUsed      = describe("volume_used_bytes", "Used space of the volume, without the reserve that the agent keeps for recovery.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
 	volumeFull      = describe("volume_full", "1 while the volume is so full that clients of a primary may only read.")
 	diskSync        = describe("disk_sync_seconds", "How long the last small write to the volume took until it was on disk, or has taken so far.")

@@ -189,7 +189,7 @@ func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin
 		if ctx.Err() != nil {
 			return err
 		}
-		i.Log.Warn("files of this volume are of no use for the clone; everything is fetched", "source", source.Pod, "error", err)
+		i.Log.Warn("files of this volume can't be used for the clone; everything is fetched", "source", source.Pod, "error", err)
 	}
 	if err := os.RemoveAll(pgdata); err != nil {
 		return err

@@ -184,7 +184,7 @@ func (w *Worker) oversee(ctx context.Context, server *postmaster.Server, look *l
 			return errByHand
 		}
 		if look.lacksSettings(ctx) {
-			w.Log.Info("The source runs with larger settings by now, and so must the standby; PostgreSQL is restarted")
+			w.Log.Info("The source now runs with higher settings, which the standby must have, too; PostgreSQL is restarted")
 			return errAgain
 		}
 		if w.record.Order != agentapi.PromoteImmediately && look.due() {

@@ -97,7 +97,7 @@ func TestAPromotionContinuesWhereverItIsKilled(t *testing.T) {
 			at  string
 			how agentapi.StandbyPromotion
 		}{
-			{"A promotion was requested", end}, {"All that the archive had is replayed", end}, {"received promote request", end}, {"selected new timeline ID", end},
+			{"A promotion was requested", end}, {"Everything in the archive is replayed", end}, {"received promote request", end}, {"selected new timeline ID", end},
 			{"archive recovery complete", end}, {"Promoted the standby", end}, {"A promotion was requested", now}, {"selected new timeline ID", now}, {"archive recovery complete", now},
 		} {
 			t.Run(strings.ReplaceAll(string(c.how)+": "+c.at, " ", "-"), func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAStandbyContinuesWhereverItIsKilled(t *testing.T) {
 		b.rows(1, 20)
 		b.backup("first", func() {})
 		s := b.standby()
-		for _, at := range []string{"Restoring a backup to begin with", "entering standby mode", "consistent recovery state reached"} {
+		for _, at := range []string{"Restoring a backup first", "entering standby mode", "consistent recovery state reached"} {
 			s.killAt = at
 			s.start()
 			if err := s.ended(); err == nil {

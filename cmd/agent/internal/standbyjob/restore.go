@@ -35,7 +35,7 @@ func (w *Worker) restore(ctx context.Context) error {
 		return err
 	}
 	if manifest.PGMajor != w.MajorVersion {
-		return job.Final(job.ReasonBadJob, fmt.Errorf("the source runs PostgreSQL %d, and this cluster is of version %d: delete this PostgresCluster, and create it with spec.version: %[1]d", manifest.PGMajor, w.MajorVersion))
+		return job.Final(job.ReasonBadJob, fmt.Errorf("the source runs PostgreSQL %d, and this cluster has version %d: delete this PostgresCluster, and create it with spec.version: %[1]d", manifest.PGMajor, w.MajorVersion))
 	}
 	if err := w.checkRoom(ctx, chosen, manifest.Totals.LogicalBytes); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *Worker) restore(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	w.Log.Info("Restoring a backup to begin with", "lineage", chosen.Lineage, "backup", chosen.Backup, "bytes", manifest.Totals.LogicalBytes)
+	w.Log.Info("Restoring a backup first", "lineage", chosen.Lineage, "backup", chosen.Backup, "bytes", manifest.Totals.LogicalBytes)
 	w.hear(ctx)
 	store, err := w.OpenPatiently(ctx, w.repository())
 	if err != nil {
@@ -193,6 +193,6 @@ func (w *Worker) lineages(ctx context.Context) ([]layout.Lineage, error) {
 	case 1:
 		return owners, nil
 	}
-	return nil, fmt.Errorf("the repository is of more than one cluster (%s): delete this PostgresCluster, and create it with spec.standby.source.repository.lineage",
+	return nil, fmt.Errorf("the repository contains more than one cluster (%s): delete this PostgresCluster, and create it with spec.standby.source.repository.lineage",
 		strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
 }

@@ -26,7 +26,7 @@ func (i *instance) accept(ctx context.Context, config agentapi.Config) error {
 func (i *instance) tellCopies() {
 	whole, err := generation.AllCopies(i.Volume)
 	if err != nil {
-		i.Log.Error("which data the volume has is not known", "error", err)
+		i.Log.Error("the data on the volume could not be determined", "error", err)
 	}
 	var copies []agentapi.Copy
 	for _, g := range whole {

@@ -120,7 +120,7 @@ func (s *server) admit(ctx context.Context) {
 	s.conf.replication.Closed = false
 	if err := s.conf.reloadReplication(ctx, s.postmaster); err != nil {
 		s.conf.replication.Closed = true
-		s.Log.Warn("clients can't be let in yet", "error", err)
+		s.Log.Warn("client connections can't be enabled yet", "error", err)
 		return
 	}
 	s.entrance.stop()
@@ -128,5 +128,5 @@ func (s *server) admit(ctx context.Context) {
 	s.set(func(status *agentapi.Status) { status.Closed = "" })
 	s.publisher.Set(true)
 	s.publisher.Role(rolePrimary, false)
-	s.Log.Info("replicas have what was recovered; clients are let in")
+	s.Log.Info("replicas have what was recovered; clients may connect")
 }

@@ -113,7 +113,7 @@ func (c *configuration) lower(ctx context.Context, server *postmaster.Server) {
 		err = c.lookForPending(ctx)
 	}
 	if err != nil {
-		c.Log.Warn("parameters that the primary has more of stay as they are, and whether a restart is pending is not known until the next one", "error", err)
+		c.Log.Warn("parameters with higher values on the primary stay as they are, and whether a restart is pending is not known until the next one", "error", err)
 	}
 }
 

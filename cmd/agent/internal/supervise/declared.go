@@ -78,6 +78,6 @@ func (s *primaryServices) declare(hash string, problems []string) {
 	case len(problems) == 0:
 		s.Log.Info("roles and databases are as declared")
 	default:
-		s.Log.Warn("not all is as declared; trying again", "problems", problems)
+		s.Log.Warn("not everything is as declared; trying again", "problems", problems)
 	}
 }

@@ -150,7 +150,7 @@ func (s *server) checkUp(ctx context.Context) error {
 	if !cannotFollow(stuck, needs) {
 		return nil
 	}
-	s.Log.Warn("the replica can't follow the primary, though that answers", "remedy", needs.String(), "complaint", s.postmaster.Complaint())
+	s.Log.Warn("the replica can't follow the primary, although the primary responds", "remedy", needs.String(), "complaint", s.postmaster.Complaint())
 	s.rejoin.failed(s.postmaster.Complaint())
 	s.rejoin.next = max(s.rejoin.next, needs)
 	return giveUp(ctx, s)

@@ -28,9 +28,9 @@ func (s *replicaServices) dropFormerSlots(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.Log.Warn("logical slots of the time when this was the primary can't be dropped yet", "error", err)
+		s.Log.Warn("logical slots from when this instance was the primary can't be dropped yet", "error", err)
 	case len(former) > 0:
-		s.Log.Info("dropped the logical slots of the time when this was the primary, which the present one has", "slots", former, "leader", leader.Name)
+		s.Log.Info("dropped logical slots from when this instance was the primary, which the present primary has", "slots", former, "leader", leader.Name)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *primaryServices) judgeOnce(ctx context.Context, keeper *findings.Keeper
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("PostgreSQL does not say how it runs", "error", err)
+			s.Log.Warn("PostgreSQL does not report its state", "error", err)
 		}
 		return
 	}

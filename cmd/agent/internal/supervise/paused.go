@@ -74,6 +74,6 @@ func restartWithEnough(ctx context.Context, s *server) error {
 	if lacks == "" {
 		return nil
 	}
-	s.Log.Warn("the recovery has paused, as the WAL is of a server with more of some parameters; PostgreSQL is restarted with as much", "parameters", lacks)
+	s.Log.Warn("the recovery has paused, because the WAL comes from a server with higher values of some parameters; PostgreSQL is restarted with these values", "parameters", lacks)
 	return s.restart(ctx)
 }

@@ -90,7 +90,7 @@ func takenBack(ctx context.Context, s *server) bool {
 	if !member.TakeBack(s.election.Member, reason) {
 		return false
 	}
-	s.Log.Warn("the handover is taken back", "reason", reason)
+	s.Log.Warn("the handover is cancelled", "reason", reason)
 	s.poolers.TakeBack()
 	return true
 }

@@ -152,7 +152,7 @@ func (s *primaryServices) keepRoles(ctx context.Context) (again bool) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	s.Log.Error("roles and database are not as they should be; trying again", "error", err)
+	s.Log.Error("roles and databases are not as requested yet; trying again", "error", err)
 	s.set(func(status *agentapi.Status) { status.Message = rolesMessage + sentence(err) })
 	return true
 }

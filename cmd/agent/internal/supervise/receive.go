@@ -15,7 +15,7 @@ import (
 // receive takes in new inputs and says whether they are to be acted on.
 func (r *runner) receive(ctx context.Context, in inputs) bool {
 	if in.err != nil {
-		r.Log.Warn("new configuration is passed over", "error", in.err)
+		r.Log.Warn("the new configuration is not valid and is ignored", "error", in.err)
 		r.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = in.err.Error(), "" })
 		return false
 	}

@@ -164,8 +164,8 @@ func (r *reinits) settle(g generation.Generation, leads bool) {
 // end records a state that came of work, which is noted again if that fails. The lock is held.
 func (r *reinits) end(next generation.Reinit) {
 	if err := r.record(next); err != nil {
-		r.log.Error("what came of a requested clone can't be recorded yet", "state", next.State, "error", err)
+		r.log.Error("the outcome of a requested clone can't be recorded yet", "state", next.State, "error", err)
 		return
 	}
-	r.log.Info("what came of a requested clone", "token", next.Token, "state", next.State, "message", next.Message)
+	r.log.Info("a requested clone has ended", "token", next.Token, "state", next.State, "message", next.Message)
 }

@@ -184,7 +184,7 @@ func (r *repair) tellClone(made generation.Generation, leader agentapi.FollowAns
 		return
 	}
 	if err := r.maintainer(&adopted{generation: made}).Told(leader.Maintenance.Work, true); err != nil {
-		r.Log.Warn("what the primary has yet to do can't be noted in the clone", "copy", made.ID, "error", err)
+		r.Log.Warn("maintenance that the primary has yet to do can't be recorded in the clone", "copy", made.ID, "error", err)
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 	if left := leader.Maintenance; answers && left != nil {
 		complete := int64(found.Timeline) == leader.Timeline && uint64(found.LSN) >= leader.LSN
 		if err := s.maintainer(s.copy).Told(left.Work, complete); err != nil {
-			s.Log.Warn("what the primary has yet to do can't be noted", "error", err)
+			s.Log.Warn("maintenance that the primary has yet to do can't be recorded", "error", err)
 		}
 	}
 	s.publishLag(found, leader, answers)

@@ -68,7 +68,7 @@ func (r *replicas) show(ctx context.Context, seen time.Time, err error) time.Tim
 	if ctx.Err() != nil {
 		return seen
 	}
-	r.Log.Warn("the replicas can't be looked at", "error", err)
+	r.Log.Warn("the replicas can't be inspected", "error", err)
 	if time.Since(seen) >= unseenTime {
 		r.set(func(status *agentapi.Status) {
 			if status.Message == "" || strings.HasPrefix(status.Message, unseenMessage) {
@@ -177,7 +177,7 @@ func (s *slots) keep(ctx context.Context, positions map[string]uint64) error {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("the slots of the other instances are not as they should be", "error", err)
+			s.Log.Warn("the slots of the other instances are not as requested yet", "error", err)
 		}
 		return err
 	}

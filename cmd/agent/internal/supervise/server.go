@@ -147,7 +147,7 @@ func (s *server) putDown(reason string) error {
 // ended is the end of a server that nobody asked for, unless it was killed because it had to stop.
 func (s *server) ended() error {
 	// Its processes hold the shared memory, and would not let the next server start.
-	err := errors.Join(fmt.Errorf("PostgreSQL ended by itself: %w", orNil(s.postmaster.Ended())), s.postmaster.CleanUp())
+	err := errors.Join(fmt.Errorf("PostgreSQL ended unexpectedly: %w", orNil(s.postmaster.Ended())), s.postmaster.CleanUp())
 	switch {
 	case s.as != primaryMode:
 		return err
@@ -204,6 +204,6 @@ func (s *server) kill() {
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Down })
 	defer s.waiting()()
 	if err := s.postmaster.CleanUp(); err != nil {
-		s.Log.Error("not all of PostgreSQL ends", "error", err)
+		s.Log.Error("some processes of PostgreSQL do not end", "error", err)
 	}
 }

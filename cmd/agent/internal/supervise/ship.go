@@ -45,7 +45,7 @@ func (s *primaryServices) shipOpenSegment(ctx context.Context) {
 			failing = ""
 		case failing != err.Error():
 			failing = err.Error()
-			s.Log.Warn("the open WAL segment can't be shipped; it is archived when it is complete", "error", err)
+			s.Log.Warn("the open WAL segment can't be uploaded; it is archived when it is complete", "error", err)
 		}
 	}
 }

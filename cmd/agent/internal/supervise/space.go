@@ -82,10 +82,10 @@ func (o *occupancy) look(ctx context.Context) {
 	o.takers.Usage = usage
 	o.publish(state, state != before)
 	if held, err := o.volume().Hold(usage); held {
-		o.Log.Info("space is held back for recovery")
+		o.Log.Info("space is reserved for recovery")
 	} else if err != nil && !o.told {
 		o.told = true
-		o.Log.Warn("no space can be held back for recovery", "error", err)
+		o.Log.Warn("no space can be reserved for recovery", "error", err)
 	}
 }
 
@@ -167,7 +167,7 @@ func (i *instance) lend() bool {
 	}
 	lent, err := volume.Lend(usage)
 	if err != nil {
-		i.Log.Error("no part of the reserve can be given up", "error", err)
+		i.Log.Error("no part of the reserve can be released", "error", err)
 	}
 	return lent
 }

@@ -67,7 +67,7 @@ func (s *stall) look() {
 	took, err := s.heart.Took()
 	if text := errorText(err); text != s.err {
 		s.err = text
-		s.Log.Warn("how a write to the data volume ended has changed", "error", err)
+		s.Log.Warn("the outcome of writes to the data volume has changed", "error", err)
 	}
 	s.set(func(status *agentapi.Status) {
 		status.Disk = &agentapi.DiskStatus{SyncSeconds: took.Seconds(), StalledSince: s.since}

@@ -97,7 +97,7 @@ func awaitRest(ctx context.Context, s *server) {
 		if err != nil || p.Streaming {
 			streamed = time.Now()
 		} else if p.Settled && p.Replayed >= p.LSN {
-			s.Log.Info("the primary has ended, and everything of it is here")
+			s.Log.Info("the primary has ended, and this replica has all of its WAL")
 			return
 		} else if time.Since(streamed) > s.latest.replayLimit() {
 			s.Log.Warn("this replica ends without having replayed all of its WAL")

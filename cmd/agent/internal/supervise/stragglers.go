@@ -36,6 +36,6 @@ func (s *replicaServices) leadAway(ctx context.Context, passed time.Duration) {
 	}
 	s.lead = s.lead[1:]
 	if ended > 0 {
-		s.Log.Info("ended sessions of clients that had come to the former primary, so that they are led to the present one", "sessions", ended)
+		s.Log.Info("ended sessions on the former primary, so that clients connect to the present one", "sessions", ended)
 	}
 }

@@ -30,7 +30,7 @@ func TestAReplicaStaysAMemberWhileItsPrimaryCannotBeAskedWhoFollows(t *testing.T
 			return err
 		}
 		two.first.await("fail to look at its replicas for longer than a member may be away", func() bool {
-			return strings.Count(two.first.log.String(), "the replicas can't be looked at") >= 3
+			return strings.Count(two.first.log.String(), "the replicas can't be inspected") >= 3
 		})
 		two.first.awaitStatus("say it", func(s agentapi.Status) bool { return strings.HasPrefix(s.Message, unseenMessage) })
 		return nil

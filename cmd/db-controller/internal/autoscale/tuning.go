@@ -49,7 +49,7 @@ func DecideTuning(_ context.Context, o *observed.Cluster) flow.Outcome {
 
 func tune(o *observed.Cluster, parameters map[string]v1alpha1.ParameterValue, why string) flow.Outcome {
 	o.Cluster.Status.AutomaticTuning = &v1alpha1.AutomaticTuning{Parameters: parameters, Reason: observed.Bounded(why, 512), Since: observed.TimeOf(o.Now)}
-	message := "Parameters that were tuned automatically are taken back. "
+	message := "Parameters that were tuned automatically are reverted. "
 	if size, set := parameters[maxWALSize]; set {
 		message = fmt.Sprintf("The instances are given max_wal_size = %s, without a restart. ", size)
 	}
@@ -90,7 +90,7 @@ func againstTuning(o *observed.Cluster, size string) string {
 	if last := o.Cluster.Status.AutomaticTuning; last != nil && last.Since != nil {
 		switch since := o.Now.Sub(last.Since.Time); {
 		case len(last.Parameters) == 0 && since < tuningAgain:
-			return "The last change was taken back, and the next one is tried a day later: " + last.Reason
+			return "The last change was reverted, and the next one is tried a day later: " + last.Reason
 		case since < tuningPause:
 			return "The last change was decided less than two hours ago."
 		}

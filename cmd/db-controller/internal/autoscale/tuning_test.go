@@ -93,7 +93,7 @@ func TestWhatWasTunedIsOnRecordAndTakenBack(t *testing.T) {
 	}
 	o.Agents["shop-1"].Volume.State = ""
 	o.Now = o.Now.Add(tuningPause)
-	if outcome := DecideTuning(t.Context(), o); !outcome.Finished() || !strings.Contains(WaitsForTuning(o), "taken back") {
+	if outcome := DecideTuning(t.Context(), o); !outcome.Finished() || !strings.Contains(WaitsForTuning(o), "reverted") {
 		t.Errorf("it comes and goes: %+v", outcome)
 	}
 	o.Now = o.Now.Add(tuningAgain)

@@ -55,7 +55,7 @@ func classless(o *observed.Cluster, ordinal int) bool {
 }
 
 func noClass(o *observed.Cluster) string {
-	text := "The Kubernetes cluster has no default StorageClass, and spec.storage.storageClassName is not set. Mark a class as default: the claim takes it by itself."
+	text := "The Kubernetes cluster has no default StorageClass, and spec.storage.storageClassName is not set. Mark a class as default: the claim then uses it automatically."
 	if o.HasRun() { // then there is data that would be deleted
 		return text
 	}

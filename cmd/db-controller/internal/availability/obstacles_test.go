@@ -63,7 +63,7 @@ func TestAVolumeWithoutAStorageClassSaysWhatToDo(t *testing.T) {
 		}}}
 		o.Claim(1).Status.Phase = corev1.ClaimPending
 	}
-	const mark, again = "Mark a class as default: the claim takes it by itself.", "create it again with spec.storage.storageClassName"
+	const mark, again = "Mark a class as default: the claim then uses it automatically.", "create it again with spec.storage.storageClassName"
 	for name, c := range map[string]struct {
 		change      func(*observed.Cluster)
 		class, anew bool

@@ -153,7 +153,7 @@ func runOther(o *observed.Cluster, images manager.Images, data *agentapi.Adoptio
 			image = spec.Image
 		}
 		if image == "" {
-			return fmt.Sprintf(" Data generation %s is of PostgreSQL %d, for which no image is known; set spec.version to %[2]d and spec.image.", data.DataGeneration, major)
+			return fmt.Sprintf(" Data generation %s is from PostgreSQL %d, for which no image is known; set spec.version to %[2]d and spec.image.", data.DataGeneration, major)
 		}
 		status.MajorVersion, status.Version, status.Image = major, fmt.Sprint(major), image
 	}

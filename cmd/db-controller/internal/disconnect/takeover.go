@@ -173,7 +173,7 @@ func otherData(o *observed.Cluster) string {
 	for ordinal := range o.Wanted() {
 		claim, _ := o.Live[observed.Key("PersistentVolumeClaim", o.Names.Volume(ordinal))].(*corev1.PersistentVolumeClaim)
 		if claim != nil && claim.Labels[component.LabelClusterUID] != string(o.Orphan.Identity) {
-			return fmt.Sprintf("PersistentVolumeClaim %s is not of the database that was released under this name, so it is not touched. Delete it, or create the cluster under another name.", claim.Name)
+			return fmt.Sprintf("PersistentVolumeClaim %s does not belong to the database that was released under this name, so it is not touched. Delete it, or create the cluster under another name.", claim.Name)
 		}
 	}
 	return ""

@@ -60,7 +60,7 @@ func TestOnlyWhatWasReleasedIsTakenOver(t *testing.T) {
 		"another data generation":    {func(o *observed.Cluster) { o.Orphan.Status.DataGeneration = "g2" }, v1alpha1.ReasonTakeoverRefused, `data generation "g1"`},
 		"another identity":           {func(o *observed.Cluster) { o.Orphan.Identity = "u9" }, v1alpha1.ReasonTakeoverRefused, `identity "u1"`},
 		"another system":             {func(o *observed.Cluster) { o.Agents["shop-2"].SystemIdentifier = "8" }, v1alpha1.ReasonTakeoverRefused, "instance shop-2 has 8"},
-		"another cluster's volume":   {foreignVolume, v1alpha1.ReasonTakeoverRefused, "PersistentVolumeClaim data-shop-1 is not of the database"},
+		"another cluster's volume":   {foreignVolume, v1alpha1.ReasonTakeoverRefused, "PersistentVolumeClaim data-shop-1 does not belong to the database"},
 		"a volume that was replaced": {func(o *observed.Cluster) { delete(o.Live, observed.Key("PersistentVolumeClaim", "data-shop-1")) }, "", ""},
 	} {
 		reason, says := objection(again(test.change))

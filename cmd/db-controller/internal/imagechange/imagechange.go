@@ -311,5 +311,5 @@ func trying(o *observed.Cluster, image string) condition.Finding {
 		return condition.False(v1alpha1.ReasonPodRefused, fmt.Sprintf("The image %s can't be tried before an instance runs in it. %s", image, o.ImageJob.Message))
 	}
 	return condition.False(v1alpha1.ReasonApplying, phrase.Sentence(fmt.Sprintf(
-		"The image %s is being tried in a pod of its own before an instance runs in it.%s", image, phrase.Prefixed(" ", o.ImageJob.Trouble()))))
+		"The image %s is being tried in a separate pod before an instance uses it.%s", image, phrase.Prefixed(" ", o.ImageJob.Trouble()))))
 }

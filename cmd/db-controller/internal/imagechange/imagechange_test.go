@@ -100,7 +100,7 @@ func TestAConditionSaysHowTheTrialOfAnImageStands(t *testing.T) {
 	}{
 		"nothing is wanted":        {func(*observed.Cluster) {}, "", ""},
 		"it is of another version": {wants(func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }), "", ""},
-		"it is tried":              {wants(func(*observed.Cluster) {}), "Applying", "postgres:17.6 is being tried in a pod of its own"},
+		"it is tried":              {wants(func(*observed.Cluster) {}), "Applying", "postgres:17.6 is being tried in a separate pod"},
 		"its pod waits": {wants(func(o *observed.Cluster) {
 			o.ImageJob = workload.State{Exists: true, LivePods: 1, Message: "no node has room"}
 		}), "Applying", "no node has room"},

@@ -65,7 +65,7 @@ func TestAnInitJobWhoseVolumeHasNoStorageClassSaysWhatToDo(t *testing.T) {
 		}}}}}
 	})
 	const want = "Pod shop-init-x can't be scheduled: The Kubernetes cluster has no default StorageClass, and spec.storage.storageClassName is not set. " +
-		"Mark a class as default: the claim takes it by itself. Or delete this PostgresCluster and create it again with spec.storage.storageClassName."
+		"Mark a class as default: the claim then uses it automatically. Or delete this PostgresCluster and create it again with spec.storage.storageClassName."
 	if got := (&Steps{}).Initialize(t.Context(), o); got.Reason != v1alpha1.ReasonUnschedulable || got.Message != want {
 		t.Errorf("%s: %s", got.Reason, got.Message)
 	}

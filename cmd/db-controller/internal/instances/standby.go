@@ -46,7 +46,7 @@ func DecidePromotion(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	status.Promotion = &v1alpha1.StandbyPromotionRequest{Mode: wanted, RequestedAt: metav1.NewTime(o.Now.Truncate(time.Second)), Generation: o.Cluster.Generation}
-	return flow.Save(v1alpha1.ReasonPromoting, "The promotion is recorded. It can't be taken back.")
+	return flow.Save(v1alpha1.ReasonPromoting, "The promotion is recorded. It can't be undone.")
 }
 
 // later says whether a request goes beyond what is recorded.

@@ -108,5 +108,5 @@ func adviceForDamage(o *observed.Cluster, advice string) string {
 	case against == "":
 		return fmt.Sprintf("Nothing: %s is about to be cloned again automatically.", instance)
 	}
-	return fmt.Sprintf("%s is not cloned by itself now: %s When that has passed, or its disk was replaced, clone it: spec.reinit: {instance: %s, token: a}.", instance, against, instance)
+	return fmt.Sprintf("%s is not cloned automatically now: %s When that has passed, or its disk was replaced, clone it: spec.reinit: {instance: %s, token: a}.", instance, against, instance)
 }

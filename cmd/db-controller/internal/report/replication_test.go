@@ -166,7 +166,7 @@ func TestReducedDurabilityIsReportedSinceItBeganAndUntilItEnds(t *testing.T) {
 		t.Errorf("since %v, and it began at %v", since, began)
 	}
 	got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionReplicated)
-	if got.Reason != v1alpha1.ReasonDurabilityReduced || !strings.Contains(got.Message, "This ends by itself once 1 replicas can confirm commits.") {
+	if got.Reason != v1alpha1.ReasonDurabilityReduced || !strings.Contains(got.Message, "This ends automatically once 1 replicas can confirm commits.") {
 		t.Errorf("%+v", got)
 	}
 	o.Agents["shop-0"].Election.Degraded, o.Agents["shop-0"].Election.Members = false, []string{"shop-1", "shop-2"}

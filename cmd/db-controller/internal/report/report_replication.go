@@ -75,7 +75,7 @@ func durabilityReduced(o *observed.Cluster) condition.Finding {
 		return condition.Finding{}
 	}
 	text := fmt.Sprintf("Since %s, commits wait for %d replicas instead of %d, because those are being built after the data was replaced "+
-		"(spec.synchronous.duringRebuild: Degrade). If %s is lost meanwhile, so are the commits that only it has. This ends by itself once %d replicas can confirm commits.",
+		"(spec.synchronous.duringRebuild: Degrade). If %s is lost meanwhile, so are the commits that only it has. This ends automatically once %d replicas can confirm commits.",
 		is.ReducedSince.UTC().Format(time.RFC3339), is.Quorum, wanted.Number, o.Names.Instance(o.Primary()), wanted.Number)
 	for i := range o.Cluster.Status.Instances {
 		if i == o.Primary() || i >= o.Wanted() {

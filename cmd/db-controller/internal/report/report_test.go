@@ -82,7 +82,7 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"a higher version waits":          {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }, flow.Next, says{"False", "VersionPending", "kind: Upgrade, metadata: {name: shop-to-18, namespace: demo}, spec: {cluster: {name: shop}, version: 18}"}},
 		"a lower version is not acted on": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "Set version: 17."}},
 		"a lower version with its image": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version, o.Cluster.Spec.Image = 15, "postgres:15" }, flow.Next,
-			says{"False", "VersionBehind", "Set version: 17 together with image: postgres:17, which runs; the postgres:15 of spec.image is of another version."}},
+			says{"False", "VersionBehind", "Set version: 17 together with image: postgres:17, which runs; postgres:15 in spec.image has another version."}},
 		"another image waits for a new pod": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Status.Image = "postgres:17.6" }, flow.Next, says{"False", "Applying", "the image postgres:17.6 instead of postgres:17"}},
 		"parameters are on their way": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}

@@ -80,7 +80,7 @@ func desiredVersion(o *observed.Cluster) condition.Finding {
 	case spec < runs:
 		advice := fmt.Sprintf("Set version: %d.", runs)
 		if image := o.Cluster.Spec.Image; image != "" && image != o.Cluster.Status.Image {
-			advice = fmt.Sprintf("Set version: %d together with image: %s, which runs; the %s of spec.image is of another version.", runs, o.Cluster.Status.Image, image)
+			advice = fmt.Sprintf("Set version: %d together with image: %s, which runs; %s in spec.image has another version.", runs, o.Cluster.Status.Image, image)
 		}
 		return condition.False(v1alpha1.ReasonVersionBehind, fmt.Sprintf(
 			"PostgreSQL %d is running and can't be downgraded to %d (spec.version). %s", runs, spec, advice))

@@ -113,7 +113,7 @@ func (s *set) claimsOfOne() string {
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Sprintf("The volumes are of several deleted clusters, which differ in the UID in the label %s of their PersistentVolumeClaims: %s, and the rest of %s. "+
+		return fmt.Sprintf("The volumes belong to several deleted clusters, which differ in the UID in the label %s of their PersistentVolumeClaims: %s, and the rest of %s. "+
 			"Delete the claims whose data isn't needed.", component.LabelClusterUID, strings.Join(others, ", "), s.identity)
 	}
 	s.volumes = slices.DeleteFunc(s.volumes, func(v *volumeOf) bool { return v.identity() != s.identity })

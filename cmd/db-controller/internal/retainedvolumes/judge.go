@@ -64,7 +64,7 @@ func (s *set) expected(target *volumeOf) string {
 	for _, v := range s.volumes {
 		other := v.result
 		if other != nil && other.Unusable == "" && other.DataGeneration == found.DataGeneration && other.SystemIdentifier != found.SystemIdentifier {
-			return fmt.Sprintf("The volumes are of different databases: that of %s has the system identifier %s, that of %s has %s. "+
+			return fmt.Sprintf("The volumes belong to different databases: that of %s has the system identifier %s, that of %s has %s. "+
 				"Delete the PersistentVolumeClaims whose data isn't needed.", target.instance, found.SystemIdentifier, v.instance, other.SystemIdentifier)
 		}
 	}

@@ -148,7 +148,7 @@ func TestVolumesThatMayLackACommitAreRefused(t *testing.T) {
 		}, "No server can be started on the volume of shop-1. It was being rewound."},
 		"another version":        {func(l *left) { l.found[1].MajorVersion = 15 }, "has data of PostgreSQL 15, and spec.version is 17. Set spec.version to 15"},
 		"another system":         {func(l *left) { l.found[1].SystemIdentifier = "8" }, "has the system identifier 8, but the deleted cluster had 7"},
-		"replicas of another":    {func(l *left) { l.found[0].SystemIdentifier = "8" }, "The volumes are of different databases"},
+		"replicas of another":    {func(l *left) { l.found[0].SystemIdentifier = "8" }, "The volumes belong to different databases"},
 		"replaced data":          {func(l *left) { l.found[0].DataGeneration, l.found[0].Adoptions = "g2", 1 }, "that of shop-0 knows of g2 (adoption 1), which replaced it"},
 		"other than was deleted": {func(l *left) { l.found[1].DataGeneration = "g0" }, "the record of the deleted cluster knows of g1"},
 		"a snapshot":             {func(l *left) { l.found[1].Position.LSN = 0x4000028 }, "ends at 0/4000028 of timeline 2, but it had reached 0/5000028 of timeline 2"},

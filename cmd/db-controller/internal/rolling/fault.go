@@ -208,7 +208,7 @@ func (s *Steps) requestFault(ctx context.Context, o *observed.Cluster, pod *core
 	switch {
 	case errors.Is(err, agentclient.ErrUnknownRoute):
 		return endFault(o, v1alpha1.FailoverDrillRefused, fmt.Sprintf(
-			"The agent of %s is of a version that can't do this. Create another FailoverDrill once its pod has been replaced.", response.Instance))
+			"The agent of %s is too old to do this. Create another FailoverDrill once its pod has been replaced.", response.Instance))
 	case err != nil:
 		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", pod.Name, "reason", err.Error())
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", response.Instance))

@@ -70,10 +70,10 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 	case len(elsewhere) == 0 && q.Cluster == "":
 		return nil, fmt.Errorf("%w: the repository is empty", ErrNotThere)
 	case len(elsewhere) == 0 && len(former) > 0:
-		return nil, fmt.Errorf("%w: the repository has nothing of the cluster %s that exists now, but of one that had its name before; to restore that, write its path in "+
+		return nil, fmt.Errorf("%w: the repository has no data of the existing cluster %s, only of an earlier one with the same name; to restore that, write its path in "+
 			"spec.source.repository.path: %s", ErrNotThere, q.Cluster, strings.Join(former[:min(len(former), maxFormer)], ", "))
 	case len(elsewhere) == 0:
-		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
+		return nil, fmt.Errorf("%w: the repository has no data of a cluster %s", ErrNotThere, q.Cluster)
 	}
 	if err := ofOne(elsewhere); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
 func TestAFormerClusterOfTheNameIsNamed(t *testing.T) {
 	store := buckettest.New(t, 4)
 	_, err := Read(t.Context(), store, Question{Cluster: "shop", Namespace: "demo", ClusterUID: "v"}, time.Now)
-	if !errors.Is(err, ErrNotThere) || !strings.Contains(err.Error(), "one that had its name before; to restore that, write its path in spec.source.repository.path: lineages/7-g0") {
+	if !errors.Is(err, ErrNotThere) || !strings.Contains(err.Error(), "an earlier one with the same name; to restore that, write its path in spec.source.repository.path: lineages/7-g0") {
 		t.Error(err)
 	}
 	_, err = Read(t.Context(), store, Question{Cluster: "shop", Namespace: "elsewhere", ClusterUID: "v"}, time.Now)
