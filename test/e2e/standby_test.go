@@ -45,7 +45,7 @@ func (b *bed) standbyHas(table string) string {
 		if pods.Items[i].Status.Phase != corev1.PodRunning {
 			continue
 		}
-		out, err := b.Exec(pods.Items[i].Name, "psql", "-h", "/var/run/postgresql", "-U", "postgres", "-Atc", "SELECT count(*) FROM "+table)
+		out, err := b.Exec(pods.Items[i].Name, "psql", "-h", "/var/run/postgresql", "-U", "postgres", "-d", "app", "-Atc", "SELECT count(*) FROM "+table)
 		if err == nil {
 			return strings.TrimSpace(out)
 		}
