@@ -28,7 +28,7 @@ type Pods struct {
 	// +listType=map
 	// +listMapKey=mountPath
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(m, ['/dev', '/etc/howdah', '/etc/passwd', '/proc', '/run/howdah', '/run/postgresql', '/run/secrets/kubernetes.io', '/sys', '/tmp', '/var/lib/howdah', '/var/run/howdah', '/var/run/postgresql', '/var/run/secrets/kubernetes.io'].all(p, m.mountPath != p && !m.mountPath.startsWith(p + '/') && !p.startsWith(m.mountPath + '/')))",message="spec.pods.volumeMounts has a path that Howdah or Kubernetes mounts itself, or that contains one: choose another one, such as /mnt/dictionaries"
+	// +kubebuilder:validation:XValidation:rule="self.all(m, ['/dev', '/etc/howdah', '/etc/passwd', '/proc', '/run/howdah', '/run/postgresql', '/run/secrets/kubernetes.io', '/sys', '/tmp', '/var/lib/howdah', '/var/lib/howdah-wal', '/var/run/howdah', '/var/run/postgresql', '/var/run/secrets/kubernetes.io'].all(p, m.mountPath != p && !m.mountPath.startsWith(p + '/') && !p.startsWith(m.mountPath + '/')))",message="spec.pods.volumeMounts has a path that Howdah or Kubernetes mounts itself, or that contains one: choose another one, such as /mnt/dictionaries"
 	VolumeMounts []PodVolumeMount `json:"volumeMounts,omitempty"`
 	// Containers beside PostgreSQL, such as an exporter of metrics. They share its network, reach it at localhost, and have
 	// none of its volumes and Secrets.

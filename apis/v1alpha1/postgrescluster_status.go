@@ -144,6 +144,9 @@ type PostgresClusterStatus struct {
 	// Storage says how large the volumes should be, once they have grown automatically.
 	// +optional
 	Storage *StorageStatus `json:"storage,omitempty"`
+	// WALStorage says how large the WAL volumes should be, once they have grown automatically.
+	// +optional
+	WALStorage *StorageStatus `json:"walStorage,omitempty"`
 	// StorageMove is the move of the instances to smaller volumes, or to those of another StorageClass, as
 	// spec.storage.move requests it.
 	// +optional

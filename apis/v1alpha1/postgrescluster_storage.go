@@ -11,6 +11,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) || !has(oldSelf.storageClassName)",message="spec.storage.storageClassName can't be removed: name the class that the volumes are to have, such as standard"
 // +kubebuilder:validation:XValidation:rule="has(self.move) || quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",message="spec.storage.size can be reduced only together with spec.storage.move, because volumes can't shrink: use the previous size or a larger one, or set move: {}, and status.storageMove shows the plan for a move to smaller volumes before anything happens"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(self.autoGrow.limit).compareTo(quantity(self.size)) >= 0",message="spec.storage.autoGrow.limit must be at least spec.storage.size, from which the volume grows; for example: size: 10Gi, autoGrow: {limit: 50Gi}"
+// +kubebuilder:validation:XValidation:rule="has(self.wal) == has(oldSelf.wal)",message="spec.storage.wal can't be added to a cluster that exists, or removed from one: create another PostgresCluster with or without it, and restore a backup into that, or set spec.bootstrap.clone there"
+// +kubebuilder:validation:XValidation:rule="!has(self.wal) || !has(self.move)",message="spec.storage.move can't be combined with spec.storage.wal yet, because instances with a WAL volume can't be moved: remove move, and restore a backup into another PostgresCluster for other volumes"
 type StorageSpec struct {
 	// Size of the volume, such as 10Gi. It may be increased, without a restart, if the StorageClass allows that. A volume
 	// never shrinks; move replaces it by a smaller one.
@@ -29,6 +31,29 @@ type StorageSpec struct {
 	// instances.
 	// +optional
 	Move *StorageMove `json:"move,omitempty"`
+	// WAL puts the WAL of each instance on a volume of its own, so that it neither takes space from the data nor waits for the same disk. By default, WAL is
+	// on the volume with the data. It can be set when the cluster is created only.
+	// +optional
+	WAL *WALStorage `json:"wal,omitempty"`
+}
+
+// WALStorage describes the volume for the WAL of an instance.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="spec.storage.wal.storageClassName can't be changed: use the previous class, or restore a backup into another PostgresCluster with another one"
+// +kubebuilder:validation:XValidation:rule="quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",message="spec.storage.wal.size can't be reduced, because volumes can't shrink: use the previous size or a larger one"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(self.autoGrow.limit).compareTo(quantity(self.size)) >= 0",message="spec.storage.wal.autoGrow.limit must be at least spec.storage.wal.size, from which the volume grows; for example: size: 4Gi, autoGrow: {limit: 20Gi}"
+type WALStorage struct {
+	// Size of the volume, such as 4Gi. It may be increased, without a restart, if the StorageClass allows that. While WAL can't be archived, or a replica
+	// needs it, this is what there is room for; when it is full, clients may only read.
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="spec.storage.wal.size must be at least 256Mi, which the WAL of an idle PostgreSQL and the reserve for recovery need; for example: 4Gi"
+	Size resource.Quantity `json:"size"`
+	// StorageClassName of the volume. By default, the default class of the Kubernetes cluster. It can't be changed.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	StorageClassName *string `json:"storageClassName,omitempty"`
+	// AutoGrow lets WAL volumes grow automatically when they fill. The size that was decided is in status.walStorage.size. By
+	// default, they grow only with size.
+	// +optional
+	AutoGrow *AutoGrow `json:"autoGrow,omitempty"`
 }
 
 // StorageMove is a person's consent to a move to new volumes.
@@ -155,9 +180,9 @@ type AutoGrow struct {
 	StepPercent int32 `json:"stepPercent,omitempty"`
 }
 
-// StorageStatus is what spec.storage.autoGrow has decided.
+// StorageStatus is what spec.storage.autoGrow, or that of spec.storage.wal, has decided.
 type StorageStatus struct {
-	// Size that each volume should have, if that is more than spec.storage.size.
+	// Size that each volume should have, if that is more than the spec requests.
 	Size resource.Quantity `json:"size"`
 	// GrownAt is when this size was decided.
 	GrownAt metav1.Time `json:"grownAt"`
@@ -189,6 +214,31 @@ type InstanceStorage struct {
 	// hands over if it is the primary. Empty while the disk answers.
 	// +optional
 	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
+	// WAL is the state of the WAL volume; empty without spec.storage.wal.
+	// +optional
+	WAL *WALVolume `json:"wal,omitempty"`
+}
+
+// WALVolume is the state of the WAL volume of an instance.
+type WALVolume struct {
+	// Name of the PersistentVolumeClaim.
+	Name string `json:"name"`
+	// Capacity of the volume, as Kubernetes reports it.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// Used space of its filesystem.
+	// +optional
+	Used *resource.Quantity `json:"used,omitempty"`
+	// Percent of the filesystem that is used.
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// State of the filesystem as the agent sees it: AlmostFull; or Full, when a primary accepts no writes. Empty while
+	// there is enough space.
+	// +optional
+	State SpaceState `json:"state,omitempty"`
+	// Message says what uses the space, when there is little left.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // SpaceState says how full a volume is.

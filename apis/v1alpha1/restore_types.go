@@ -311,4 +311,22 @@ type NewStorage struct {
 	// StorageClassName of the volume.
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
+	// WAL overrides spec.storage.wal. By default, the new cluster has a WAL volume if the backup's cluster had one.
+	// +optional
+	WAL *NewWALStorage `json:"wal,omitempty"`
+}
+
+// NewWALStorage overrides the storage of WAL.
+// +kubebuilder:validation:XValidation:rule="has(self.none) && self.none ? !has(self.size) && !has(self.storageClassName) : has(self.size) || has(self.storageClassName)",message="storage.wal must have size or storageClassName, or none: true for a cluster without a WAL volume; for example: wal: {size: 4Gi}"
+type NewWALStorage struct {
+	// None leaves WAL on the volume with the data, even if the backup's cluster had a WAL volume.
+	// +optional
+	None bool `json:"none,omitempty"`
+	// Size of the WAL volume. It is needed if the backup's cluster had none.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$`
+	Size string `json:"size,omitempty"`
+	// StorageClassName of the WAL volume.
+	// +optional
+	StorageClassName *string `json:"storageClassName,omitempty"`
 }

@@ -15,6 +15,7 @@ const StopTimeoutSeconds int64 = 120
 // Where things are in a pod. docs/architecture.md has the same as a table.
 const (
 	VolumeDir      = "/var/lib/howdah"
+	WALVolumeDir   = "/var/lib/howdah-wal" // the WAL volume of an instance that has one: beside VolumeDir, as generation.Volume expects it
 	RunDir         = "/run/howdah"
 	BinDir         = "/run/howdah/bin"        // the agent is copied there, or its image is mounted there
 	ExtensionsDir  = "/run/howdah/extensions" // images of spec.postgresql.extensionImages, a folder each

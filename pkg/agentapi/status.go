@@ -68,8 +68,10 @@ type Status struct {
 	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations that are whole on the volume, as of when the agent took in its configuration or removed one of them; none: not known.
 	Copies []Copy `json:"copies,omitempty"`
-	// Volume of the instance.
+	// Volume of the instance, with its data.
 	Volume *VolumeStatus `json:"volume,omitempty"`
+	// WALVolume of the instance; nil: its WAL is on Volume.
+	WALVolume *VolumeStatus `json:"walVolume,omitempty"`
 	// Disk of the volume; nil: not looked at yet.
 	Disk *DiskStatus `json:"disk,omitempty"`
 	// StartedAt is when PostgreSQL was started last.

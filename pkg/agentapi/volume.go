@@ -17,6 +17,34 @@ type VolumeStatus struct {
 	FullAt time.Time `json:"fullAt,omitzero"`
 }
 
+// FullVolume is a volume of the instance that is full; nil: there is none.
+func (s *Status) FullVolume() *VolumeStatus {
+	for _, volume := range []*VolumeStatus{s.Volume, s.WALVolume} {
+		if volume != nil && volume.State == VolumeFull {
+			return volume
+		}
+	}
+	return nil
+}
+
+// WALOn is the volume that WAL is on; nil: nothing is known of it.
+func (s *Status) WALOn() *VolumeStatus {
+	if s.WALVolume != nil {
+		return s.WALVolume
+	}
+	return s.Volume
+}
+
+// FullAt is when the first of the volumes will be full; zero: none fills.
+func (s *Status) FullAt() (first time.Time) {
+	for _, volume := range []*VolumeStatus{s.Volume, s.WALVolume} {
+		if volume != nil && !volume.FullAt.IsZero() && (first.IsZero() || volume.FullAt.Before(first)) {
+			first = volume.FullAt
+		}
+	}
+	return first
+}
+
 // DiskStatus is whether the disk of a volume answers.
 type DiskStatus struct {
 	// SyncSeconds is how long it took to write and sync a block, or takes.

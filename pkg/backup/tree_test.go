@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,5 +219,25 @@ func leaveOutForRaces(t *testing.T) {
 	t.Helper()
 	if raceDetector && testing.Short() {
 		t.Skip("the race detector makes it twenty times slower")
+	}
+}
+
+// A backup says nothing of where its cluster had its WAL: it is restored onto one volume or two.
+func TestAFolderOfWALOnAVolumeOfItsOwnIsBackedUpAsAFolder(t *testing.T) {
+	dir, volume := pgdata(t), t.TempDir()
+	must(t, os.RemoveAll(filepath.Join(dir, "pg_wal")))
+	must(t, os.Symlink(volume, filepath.Join(dir, "pg_wal")))
+	write(t, volume, "000000010000000000000001", []byte("wal"), 0o600)
+	must(t, os.MkdirAll(filepath.Join(volume, "archive_status"), 0o700))
+	entries, err := scan(t.Context(), dir)
+	must(t, err)
+	var found []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Path, "pg_wal") {
+			found = append(found, fmt.Sprintf("%s %s %s", e.Path, e.Kind, e.Link))
+		}
+	}
+	if want := []string{"pg_wal dir ", "pg_wal/archive_status dir "}; !slices.Equal(found, want) {
+		t.Errorf("%q, want %q", found, want)
 	}
 }

@@ -24,6 +24,18 @@ func VolumeParameters(volume, segment int64) []Parameter {
 	return ParameterList(params)
 }
 
+// WALVolumeParameters are good values for a server whose WAL is on a volume of its own, of this many bytes, with WAL segments of this many. They
+// replace those of VolumeParameters. Nothing else fills that volume, so more may be retained for a slot.
+func WALVolumeParameters(volume, segment int64) []Parameter {
+	params := map[string]string{"max_slot_wal_keep_size": whole(max(volume/10*6, 64*mib))}
+	for _, p := range VolumeParameters(volume, segment) {
+		if p.Name == "max_wal_size" || p.Name == "min_wal_size" {
+			params[p.Name] = p.Value
+		}
+	}
+	return ParameterList(params)
+}
+
 // maxWALSize is how much WAL there may be between two checkpoints: a fifth of a small volume, PostgreSQL's own gigabyte where there is
 // room for it, and a twentieth of a large one. More of it saves writing whole pages, and makes recovery longer.
 func maxWALSize(volume, segment int64) int64 {

@@ -47,7 +47,18 @@ func Current(obj metav1.Object, observedGeneration int64) bool {
 }
 
 // PVCName is the name of the claim of one instance's data.
-func PVCName(instance string) string { return "data-" + instance }
+func PVCName(instance string) string { return dataPrefix + instance }
+
+// WALClaimName is the name of the claim of one instance's WAL, where that has a volume of its own.
+func WALClaimName(instance string) string { return walPrefix + instance }
+
+// IsWALClaim says by its name whether a claim is one for WAL.
+func IsWALClaim(claim string) bool { return strings.HasPrefix(claim, walPrefix) }
+
+const (
+	dataPrefix = "data-"
+	walPrefix  = "wal-"
+)
 
 // AppSecret is the name of the Secret with the login of a cluster's application.
 func AppSecret(cluster string) string { return cluster + "-app" }
@@ -55,8 +66,13 @@ func AppSecret(cluster string) string { return cluster + "-app" }
 // SuperuserSecret is the name of the Secret with the login of a cluster's superuser.
 func SuperuserSecret(cluster string) string { return cluster + "-superuser" }
 
-// InstanceOf is the instance that a claim is the data of.
-func InstanceOf(claim string) string { return strings.TrimPrefix(claim, "data-") }
+// InstanceOf is the instance that a claim is the data of, or the WAL.
+func InstanceOf(claim string) string {
+	if IsWALClaim(claim) {
+		return strings.TrimPrefix(claim, walPrefix)
+	}
+	return strings.TrimPrefix(claim, dataPrefix)
+}
 
 // InstanceName is the name of an instance, of its pod and of its ordinal in the StatefulSet.
 func InstanceName(cluster string, ordinal int) string { return fmt.Sprintf("%s-%d", cluster, ordinal) }

@@ -26,6 +26,7 @@ func Back(cluster *v1alpha1.PostgresCluster, kept *v1alpha1.PostgresClusterSpec)
 		stays = append(stays, fmt.Sprintf("spec.storage.storageClassName stays %q. To move to the previous class, use spec.storage.move.", is))
 		to.Storage.StorageClassName = now.Storage.StorageClassName
 	}
+	stays = append(stays, keepWAL(&now.Storage, &to.Storage)...)
 	u := undropped{}
 	to.Roles = dropNone(&u, "Role", to.Roles, now.Roles, func(r *v1alpha1.Role) (string, v1alpha1.Presence) { return r.Name, r.Ensure })
 	to.ReplicationSlots = dropNone(&u, "Replication slot", to.ReplicationSlots, now.ReplicationSlots, func(s *v1alpha1.ReplicationSlot) (string, v1alpha1.Presence) { return s.Name, s.Ensure })
@@ -39,6 +40,26 @@ func Back(cluster *v1alpha1.PostgresCluster, kept *v1alpha1.PostgresClusterSpec)
 		d.Subscriptions = dropNone(&u, "Subscription", d.Subscriptions, current.Subscriptions, func(s *v1alpha1.Subscription) (string, v1alpha1.Presence) { return s.Name, s.Ensure })
 	}
 	return to, append(stays, u.stays...)
+}
+
+// keepWAL leaves what can't be changed of WAL volumes as it is.
+func keepWAL(now, to *v1alpha1.StorageSpec) (stays []string) {
+	if (now.WAL == nil) != (to.WAL == nil) {
+		to.WAL = now.WAL
+		return []string{"spec.storage.wal stays as it is, because WAL volumes can't be added or removed."}
+	}
+	if now.WAL == nil {
+		return nil
+	}
+	if to.WAL.Size.Cmp(now.WAL.Size) < 0 {
+		stays = append(stays, fmt.Sprintf("spec.storage.wal.size stays %s, because volumes can't shrink.", now.WAL.Size.String()))
+		to.WAL.Size = now.WAL.Size
+	}
+	if is := ptr.Deref(now.WAL.StorageClassName, ""); ptr.Deref(to.WAL.StorageClassName, "") != is {
+		stays = append(stays, fmt.Sprintf("spec.storage.wal.storageClassName stays %q, because it can't be changed.", is))
+		to.WAL.StorageClassName = now.WAL.StorageClassName
+	}
+	return stays
 }
 
 func ofDatabase(d *v1alpha1.Database) (string, v1alpha1.Presence) { return d.Name, d.Ensure }

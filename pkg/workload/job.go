@@ -20,6 +20,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // Components, the values of v1alpha1.LabelComponent. What Writes touches a data volume.
@@ -71,7 +72,7 @@ type Job struct {
 	Replaceable bool
 	// Enduring: it lives for as long as its owner wants it to, so however many of its pods have failed is no reason to give up.
 	Enduring bool
-	// DataClaim is mounted at agentapi.VolumeDir.
+	// DataClaim is mounted at agentapi.VolumeDir, and the claim of the same instance's WAL at agentapi.WALVolumeDir, if the cluster has WAL volumes.
 	DataClaim    string
 	DataReadOnly bool
 	// OldImage is at agentapi.OldImageDir: mounted if Jobs mount images, else what a container of that image has copied, which takes a few
@@ -262,9 +263,9 @@ func (j Job) pod() corev1.PodSpec {
 		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 	}
 	add("job", filepath.Dir(agentapi.JobFile), true, j.specVolume())
-	if j.DataClaim != "" {
-		add("data", agentapi.VolumeDir, j.DataReadOnly, corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: j.DataClaim},
+	for _, c := range j.claims() {
+		add(c.volume, c.path, j.DataReadOnly, corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.name},
 		})
 	}
 	if j.S3Secret != "" {
@@ -308,6 +309,21 @@ func (j Job) pod() corev1.PodSpec {
 		pod.InitContainers = append(pod.InitContainers, j.copyOldImage())
 	}
 	return pod
+}
+
+// claim that is mounted.
+type claim struct{ volume, path, name string }
+
+// claims are those of the instance whose data the Job reads or writes.
+func (j Job) claims() []claim {
+	if j.DataClaim == "" {
+		return nil
+	}
+	claims := []claim{{"data", agentapi.VolumeDir, j.DataClaim}}
+	if j.ClusterSpec != nil && j.ClusterSpec.Storage.WAL != nil {
+		claims = append(claims, claim{"wal", agentapi.WALVolumeDir, protocol.WALClaimName(protocol.InstanceOf(j.DataClaim))})
+	}
+	return claims
 }
 
 // keptSecret is a Secret of which only some keys are mounted, if they are there.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
@@ -87,7 +88,11 @@ func (w Worker) Make(ctx context.Context) error {
 	}
 	copied(0, at.bytes)
 	pgdata := w.Volume.PGData(w.DataGeneration)
-	if err := replicate.BaseBackup(ctx, w.BinDir, s.connInfo(at), pgdata, copied); err != nil {
+	wal, err := generation.WAL(w.Volume).New(w.DataGeneration)
+	if err != nil {
+		return err
+	}
+	if err := replicate.BaseBackup(ctx, w.BinDir, s.connInfo(at), pgdata, wal, copied); err != nil {
 		return w.failed(err)
 	}
 	w.Report(job.Progress{Phase: phaseReplaying, DoneBytes: at.bytes, TotalBytes: at.bytes})
@@ -141,7 +146,7 @@ func (w Worker) has(at origin) error {
 // failed says what a person can do about an error.
 func (w Worker) failed(err error) error {
 	if errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), "No space left on device") {
-		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: set spec.storage.size to at least that of PostgresCluster %s: %w", w.Task.Cluster, err))
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: set spec.storage.%s to at least that of PostgresCluster %s: %w", generation.WAL(w.Volume).FullSize(), w.Task.Cluster, err))
 	}
 	return err
 }
@@ -160,6 +165,7 @@ func (w Worker) recover(ctx context.Context, pgdata string) error {
 	config := filepath.Join(w.Scratch, "recovery")
 	parameters := postgres.MergeParameters(
 		recovery.Parameters(control, config, w.Scratch, w.Task.PreloadLibraries), w.Extensions,
+		recovery.OnWALVolume(w.Volume, control),
 		// All WAL came with the copy. No archive is asked, for it would be that of the source.
 		postgres.ParameterList(map[string]string{"restore_command": "false", "recovery_target_timeline": "current"}),
 	)

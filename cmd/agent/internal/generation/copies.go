@@ -176,7 +176,7 @@ func (v Volume) readCurrent() (Generation, error) {
 }
 
 // AllCopies are the whole copies of all data generations on a volume. It is an error that one can't be read: who has to decide by them would take it for
-// gone.
+// gone. One without its WAL is not whole.
 func AllCopies(v Volume) ([]Generation, error) {
 	ids, err := v.ids()
 	if err != nil {
@@ -185,7 +185,7 @@ func AllCopies(v Volume) ([]Generation, error) {
 	var found []Generation
 	for _, id := range ids {
 		g, err := v.Read(id)
-		if unreadable(err) {
+		if unreadable(err) && !errors.Is(err, ErrNoWAL) {
 			return nil, err
 		}
 		if err == nil {
@@ -223,8 +223,8 @@ func (v Volume) BeginRewind(id string) error { return v.mark(id, rewindingFile, 
 
 // EndRewind makes the rewound copy durable and allows to start it.
 func (v Volume) EndRewind(id string) error {
-	if err := syncFilesystem(v.Dir(id)); err != nil {
-		return fmt.Errorf("make the rewound data generation %s durable: %w", id, err)
+	if err := Sync(v, id); err != nil {
+		return err
 	}
 	return v.unmark(id, rewindingFile)
 }
@@ -288,7 +288,7 @@ func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.T
 		}
 		removed = append(removed, id)
 	}
-	return removed, nil
+	return removed, WAL(v).removeUnpaired(olderThan, now)
 }
 
 // Release removes every copy of a data generation, whole or not, and returns what it removed. ErrCurrent: a server may run
@@ -328,12 +328,15 @@ func (v Volume) Abandon(unwanted string) ([]string, error) {
 	return v.Release(unwanted)
 }
 
-// Used are the bytes that all copies of a data generation take.
-func (v Volume) Used(by string) (int64, error) {
+// Used are the bytes that all copies of a data generation take on the data volume.
+func (v Volume) Used(by string) (int64, error) { return used(v, by, v.Dir) }
+
+// used are the bytes in a folder of each copy of a data generation.
+func used(v Volume, by string, dir func(string) string) (int64, error) {
 	ids, err := v.IDsOf(by)
 	var total int64
 	for _, id := range ids {
-		bytes, err := diskUsage(v.Dir(id))
+		bytes, err := diskUsage(dir(id))
 		if err != nil {
 			return 0, err
 		}

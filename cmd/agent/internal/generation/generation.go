@@ -68,6 +68,8 @@ type Generation struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Maintenance that the first server on it has to do: MaintainExtensions, MaintainStatistics.
 	Maintenance []string `json:"maintenance,omitempty"`
+	// WALVolume is the identity of the volume that its WAL is on; empty: it is in the data directory. Complete sets it.
+	WALVolume string `json:"walVolume,omitempty"`
 }
 
 const (
@@ -90,7 +92,7 @@ func (v Volume) Dir(id string) string { return filepath.Join(string(v), folder, 
 // PGData is the data directory of a generation.
 func (v Volume) PGData(id string) string { return filepath.Join(v.Dir(id), data) }
 
-// Read returns a whole generation. Errors: ErrName, ErrNotFound, ErrIncomplete, ErrDamaged.
+// Read returns a whole generation. Errors: ErrName, ErrNotFound, ErrIncomplete, ErrDamaged, and with the latter ErrNoWAL.
 func (v Volume) Read(id string) (Generation, error) {
 	if err := checkID(id); err != nil {
 		return Generation{}, err
@@ -108,6 +110,9 @@ func (v Volume) Read(id string) (Generation, error) {
 	}
 	if g.ID != id {
 		return Generation{}, fmt.Errorf("%w: %s of %s is that of %q", ErrDamaged, file, id, g.ID)
+	}
+	if err := WAL(v).check(g); err != nil {
+		return Generation{}, err
 	}
 	return g, nil
 }
@@ -135,7 +140,10 @@ func create(v Volume, id string) (pgdata string, err error) {
 	case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrIncomplete):
 		return "", err
 	}
-	if err := os.RemoveAll(v.Dir(id)); err != nil {
+	if _, _, err := WAL(v).pairedRoot(); err != nil {
+		return "", err
+	}
+	if err := removeFolders(v, id); err != nil {
 		return "", fmt.Errorf("remove what a former run left of %s: %w", id, err)
 	}
 	if err := os.MkdirAll(v.Dir(id), dirMode); err != nil {
@@ -160,7 +168,15 @@ func explain(v Volume, err error) error {
 		"must be prepared for this user, for example by chown or with an access point; or use another StorageClass", err, os.Getuid(), os.Getgid(), belongs)
 }
 
-// Complete makes everything of the generation durable and then writes generation.json: from here on it is whole.
+// removeFolders removes what both volumes have of a data generation, the data last: it is what leads to the WAL.
+func removeFolders(v Volume, id string) error {
+	if err := WAL(v).remove(id); err != nil {
+		return err
+	}
+	return os.RemoveAll(v.Dir(id))
+}
+
+// Complete makes everything of the generation durable and then writes generation.json: from here on it is whole. Where there is a WAL volume, its WAL is there.
 func (v Volume) Complete(g Generation) error {
 	if err := checkID(g.ID); err != nil {
 		return err
@@ -168,6 +184,11 @@ func (v Volume) Complete(g Generation) error {
 	if g.SystemIdentifier == "" || g.MajorVersion == 0 {
 		return fmt.Errorf("%w: %s: system identifier or major version is unknown", ErrIncomplete, g.ID)
 	}
+	identity, err := WAL(v).complete(g.ID)
+	if err != nil {
+		return err
+	}
+	g.WALVolume = identity
 	if err := Sync(v, g.ID); err != nil {
 		return err
 	}
@@ -178,9 +199,16 @@ func (v Volume) Complete(g Generation) error {
 	return WriteFile(filepath.Join(v.Dir(g.ID), file), append(content, '\n'), fileMode)
 }
 
-// Sync makes all that the folder of a generation has durable.
+// Sync makes all that a generation has durable, the WAL first.
 func Sync(v Volume, id string) error {
-	if err := syncFilesystem(v.Dir(id)); err != nil {
+	root, has, err := WAL(v).Root()
+	if err == nil && has {
+		err = syncFilesystem(root)
+	}
+	if err == nil {
+		err = syncFilesystem(v.Dir(id))
+	}
+	if err != nil {
 		return fmt.Errorf("make data generation %s durable: %w", id, err)
 	}
 	return nil
@@ -288,7 +316,7 @@ func (v Volume) RemoveIncomplete(keep ...string) ([]string, error) {
 		if now, err := v.Current(); err == nil && now == id {
 			continue
 		}
-		if err := os.RemoveAll(v.Dir(id)); err != nil {
+		if err := removeFolders(v, id); err != nil {
 			return removed, err
 		}
 		removed = append(removed, id)
@@ -310,7 +338,7 @@ func (v Volume) Remove(id string) error {
 	if err := syncPaths(v.Dir(id)); err != nil && !errors.Is(err, os.ErrNotExist) { // it must not seem to be whole after a power cut, with half of its data
 		return err
 	}
-	return os.RemoveAll(v.Dir(id))
+	return removeFolders(v, id)
 }
 
 func checkID(id string) error {

@@ -16,6 +16,9 @@ func (v Volume) Continue(id string) (pgdata string, err error) {
 	if _, err := v.Read(id); !errors.Is(err, ErrIncomplete) {
 		return v.begin(id, nil) // which says why not
 	}
+	if _, _, err := WAL(v).pairedRoot(); err != nil {
+		return "", err
+	}
 	children, err := os.ReadDir(v.Dir(id))
 	if err != nil {
 		return "", err
@@ -48,6 +51,9 @@ func (v Volume) TakeOver(id, from string) error {
 		}
 	}
 	if err := moveData(v, id, []string{from}, from); err != nil {
+		return err
+	}
+	if err := WAL(v).drop(id); err != nil {
 		return err
 	}
 	return v.Remove(from)
@@ -95,6 +101,9 @@ func (v Volume) Inherit(id, before, copy string) (removed []string, err error) {
 	has, err := v.hasData(id)
 	if err == nil && !has {
 		err = moveData(v, id, ids, copy)
+	}
+	if err == nil {
+		err = WAL(v).drop(id)
 	}
 	if err != nil {
 		return nil, err

@@ -45,6 +45,14 @@ func Arguments(major int, pgdata string, wanted agentapi.Initdb) []string {
 	return append(args, "--locale="+locale)
 }
 
+// InWAL adds to arguments of initdb that pg_wal is to be a link to a folder; empty: it is in the data directory.
+func InWAL(dir string, args []string) []string {
+	if dir == "" {
+		return args
+	}
+	return append(args, "--waldir="+dir)
+}
+
 // localeErrors are what initdb says of a locale, an encoding or rules that it can't have.
 var localeErrors = []string{
 	"invalid locale", "encoding mismatch", "could not open collator", "could not convert locale name", "ICU is not supported",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/importjob"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
@@ -68,7 +69,11 @@ func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pg
 	if err != nil {
 		return copied, err
 	}
-	options := importjob.Settings(free) + " -c maintenance_work_mem=" + maintenanceMemory(job.MemoryLimit(job.Cgroup), task.Import.Connections)
+	_, freeForWAL, err := generation.WAL(w.Volume).On().Space()
+	if err != nil {
+		return copied, err
+	}
+	options := importjob.Settings(freeForWAL) + " -c maintenance_work_mem=" + maintenanceMemory(job.MemoryLimit(job.Cgroup), task.Import.Connections)
 	err = w.withImport(ctx, task, func(importing importjob.Worker) error {
 		importing.Free = free
 		return w.serve(ctx, task, &importing, pgdata, binDir, options, func() (err error) {

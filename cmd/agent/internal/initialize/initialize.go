@@ -99,9 +99,9 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 		}
 		return w.complete(ctx, g, binDir)
 	}
-	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata, task.Initdb)...)
+	out, err := w.initdb(ctx, task, binDir, pgdata)
 	if err != nil {
-		return generation.Generation{}, explain(task.Initdb, err)
+		return generation.Generation{}, err
 	}
 	slog.Debug("initdb has run", "output", string(out))
 	if len(task.SQL) > 0 {
@@ -116,6 +116,19 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 		g.From = task.Import.Source.Host
 	}
 	return w.complete(ctx, g, binDir)
+}
+
+// initdb fills the data directory of the task's generation, with its WAL where that belongs.
+func (w Worker) initdb(ctx context.Context, task agentapi.InitJob, binDir, pgdata string) ([]byte, error) {
+	wal, err := generation.WAL(w.Volume).New(task.DataGeneration)
+	if err != nil {
+		return nil, err
+	}
+	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, InWAL(wal, Arguments(task.MajorVersion, pgdata, task.Initdb))...)
+	if err != nil {
+		return nil, explain(task.Initdb, err)
+	}
+	return out, nil
 }
 
 // complete makes the generation whole.

@@ -50,8 +50,8 @@ func (w Worker) copyOnline(ctx context.Context, task agentapi.InitJob, binDir st
 	if err != nil {
 		return importjob.Copied{}, err
 	}
-	if _, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata, task.Initdb)...); err != nil {
-		return importjob.Copied{}, explain(task.Initdb, err)
+	if _, err := w.initdb(ctx, task, binDir, pgdata); err != nil {
+		return importjob.Copied{}, err
 	}
 	copied, err := w.runImport(ctx, task, binDir, pgdata)
 	if err == nil {

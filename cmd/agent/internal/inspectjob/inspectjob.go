@@ -44,6 +44,9 @@ func (w Worker) Inspect(ctx context.Context, task agentapi.InspectionJob) (agent
 	case errors.Is(err, generation.ErrNotFound):
 		found.Unusable = fmt.Sprintf("It has no complete copy of data generation %s.", found.DataGeneration)
 		return found, nil
+	case errors.Is(err, generation.ErrNoWAL):
+		found.Unusable = fmt.Sprintf("No server can be started on it: %s.", err)
+		return found, nil
 	case err != nil:
 		return found, job.Final(ReasonUnreadable, err)
 	case w.Volume.Rewinding(copied.ID):

@@ -46,7 +46,9 @@ var (
 	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
 	volumeUsed      = describe("volume_used_bytes", "Used space of the volume, without the reserve that the agent keeps for recovery.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
-	volumeFull      = describe("volume_full", "1 while the volume is so full that clients of a primary may only read.")
+	walVolumeBytes  = describe("wal_volume_bytes", "Size of the WAL volume's file system; missing where WAL is on the volume of the data.")
+	walVolumeUsed   = describe("wal_volume_used_bytes", "Used space of the WAL volume, without the reserve that the agent keeps for recovery; missing where WAL is on the volume of the data.")
+	volumeFull      = describe("volume_full", "1 while the volume, or the WAL volume, is so full that clients of a primary may only read.")
 	diskSync        = describe("disk_sync_seconds", "How long the last small write to the volume took until it was on disk, or has taken so far.")
 	diskStalled     = describe("disk_stalled", "1 while the disk of the volume has not answered for so long that the instance hands over, or does not take over.")
 	archiveLast     = describe("archive_last_success_seconds", "When a file was archived last, in seconds since 1970; 0: none since the agent started.")
@@ -54,7 +56,7 @@ var (
 	archiveWaiting  = describe("archive_waiting_segments", "WAL files that wait to be archived, and fill the volume.")
 	archiveAge      = describe("archive_oldest_waiting_seconds", "How long the first waiting segment has been complete; 0: none waits.")
 	archiveRPO      = describe("archive_rpo_seconds", "Estimated seconds of commits that are not archived yet, and that losing all volumes would lose. At most archive_timeout plus the time of a push while all is well.")
-	volumeLeft      = describe("volume_full_in_seconds", "Seconds until the volume is full, at the rate of the last ten minutes; missing while the volume does not fill.")
+	volumeLeft      = describe("volume_full_in_seconds", "Seconds until the volume, or the WAL volume, is full, at the rate of the last ten minutes; missing while the volume does not fill.")
 	archived        = describe("archived_total", "WAL files archived since the agent started.")
 	archiveDamaged  = describe("archive_damaged_timestamp_seconds", "When WAL was last archived in which a record has a wrong checksum, in seconds since 1970; 0: none since the agent started.")
 	archiveFailures = describe("archive_failures_total", "Attempts to archive that failed since the agent started.")
@@ -85,11 +87,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if v := status.Volume; v != nil {
 		gauge(volumeBytes, float64(v.Bytes))
 		gauge(volumeUsed, float64(v.UsedBytes))
-		gauge(walBytes, float64(v.WALBytes))
-		gauge(volumeFull, one(v.State == agentapi.VolumeFull))
-		if !v.FullAt.IsZero() {
-			gauge(volumeLeft, max(0, time.Until(v.FullAt).Seconds()))
+		gauge(volumeFull, one(status.FullVolume() != nil))
+		if full := status.FullAt(); !full.IsZero() {
+			gauge(volumeLeft, max(0, time.Until(full).Seconds()))
 		}
+		wal := v
+		if w := status.WALVolume; w != nil {
+			gauge(walVolumeBytes, float64(w.Bytes))
+			gauge(walVolumeUsed, float64(w.UsedBytes))
+			wal = w
+		}
+		gauge(walBytes, float64(wal.WALBytes))
 	}
 	if d := status.Disk; d != nil {
 		gauge(diskSync, d.SyncSeconds)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -64,6 +65,19 @@ func Parameters(control postgres.ControlData, configDir, socketDir, preloadLibra
 		}),
 		postgres.VolumeParameters(0, int64(control.SegSize)), // large segments need more than PostgreSQL's own values
 	)
+}
+
+// OnWALVolume bounds the WAL of a server whose WAL is on a volume of its own. Without one, PostgreSQL's own values are good enough for as long as it replays.
+func OnWALVolume(volume generation.Volume, control postgres.ControlData) []postgres.Parameter {
+	root, has, err := generation.WAL(volume).Root()
+	if err != nil || !has {
+		return nil
+	}
+	size, _, err := generation.Volume(root).Space()
+	if err != nil {
+		return nil
+	}
+	return postgres.WALVolumeParameters(size, int64(control.SegSize))
 }
 
 // WriteConfig writes the files of the server's configuration. Only the superuser of this very container may log in.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/postgres"
@@ -14,8 +15,27 @@ import (
 // Remove as a content means that there shall be no such file.
 const Remove = "\x00"
 
-// Replace writes files of a folder anew. What came from the bucket is not followed out of it, nor to another file in it.
+// Replace writes files of a folder anew. What came from the bucket is not followed out of it, nor to another file in it. The only link that is followed out is
+// pg_wal, which no backup brings: it leads to the WAL volume.
 func Replace(dir string, contents map[string]string) error {
+	plain, wal := map[string]string{}, map[string]string{}
+	for name, content := range contents {
+		if below, is := strings.CutPrefix(name, walFolder); is {
+			wal[below] = content
+		} else {
+			plain[name] = content
+		}
+	}
+	err := replace(dir, plain)
+	if err == nil && len(wal) > 0 {
+		err = replace(filepath.Join(dir, walFolder), wal)
+	}
+	return err
+}
+
+const walFolder = "pg_wal/"
+
+func replace(dir string, contents map[string]string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

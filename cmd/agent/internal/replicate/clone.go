@@ -67,7 +67,7 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 		err = i.takeOver(ctx, source, id, reused)
 	}
 	if err == nil {
-		err = i.fetch(ctx, source, at, i.ownFiles(wanted, pgdata), pgdata, progress)
+		err = i.fetch(ctx, source, at, i.ownFiles(wanted, pgdata), id, progress)
 	}
 	if err == nil {
 		err = i.finish(ctx, g, pgdata)
@@ -179,9 +179,10 @@ func (i Instance) abandon(wanted Wanted) error {
 
 // fetch copies the data directory of the source. What the data directory own has as well is not sent: after an upgrade or a restore in
 // place that is nearly all. Where this can't be done, everything is fetched.
-func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin, own, pgdata string, progress func(done, total int64)) error {
+func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin, own, id string, progress func(done, total int64)) error {
+	pgdata := i.Volume.PGData(id)
 	if own != "" && i.Major >= deltaMajor {
-		taken, err := i.deltaClone(ctx, source, at, own, pgdata, progress)
+		taken, err := i.deltaClone(ctx, source, at, own, id, progress)
 		if err == nil {
 			i.Log.Info("cloned with files of this volume", "source", source.Pod, "files", own, "bytesTaken", taken)
 			return nil
@@ -194,7 +195,7 @@ func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin
 	if err := os.RemoveAll(pgdata); err != nil {
 		return err
 	}
-	return i.baseBackup(ctx, source, at, pgdata, progress)
+	return i.baseBackup(ctx, source, at, id, progress)
 }
 
 // ownFiles is the data directory on this volume that is likeliest to have the files of the source: what is in pgdata already, else
@@ -216,17 +217,24 @@ func (i Instance) ownFiles(wanted Wanted, pgdata string) string {
 }
 
 // baseBackup copies the data directory of the source, if possible by the slot of this instance.
-func (i Instance) baseBackup(ctx context.Context, source settings.Upstream, at origin, pgdata string, progress func(done, total int64)) error {
+func (i Instance) baseBackup(ctx context.Context, source settings.Upstream, at origin, id string, progress func(done, total int64)) error {
+	wal, err := generation.WAL(i.Volume).New(id)
+	if err != nil {
+		return err
+	}
 	var more []string
 	if at.slot != "" {
 		more = append(more, "--slot="+at.slot)
 	}
-	return BaseBackup(ctx, i.BinDir, source.ConnInfo("", "", "", i.Paths), pgdata, progress, more...)
+	return BaseBackup(ctx, i.BinDir, source.ConnInfo("", "", "", i.Paths), i.Volume.PGData(id), wal, progress, more...)
 }
 
-// BaseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does. Without --slot among more, the source keeps WAL for it by a
-// temporary slot, which goes with the connection.
-func BaseBackup(ctx context.Context, binDir, connInfo, pgdata string, progress func(done, total int64), more ...string) error {
+// BaseBackup runs pg_basebackup into pgdata, and has pg_wal there be a link to the folder wal, unless that is empty. It syncs nothing: Volume.Complete does.
+// Without --slot among more, the source keeps WAL for it by a temporary slot, which goes with the connection.
+func BaseBackup(ctx context.Context, binDir, connInfo, pgdata, wal string, progress func(done, total int64), more ...string) error {
+	if wal != "" {
+		more = append(more, "--waldir="+wal)
+	}
 	args := append([]string{
 		"--pgdata=" + pgdata, "--dbname=" + connInfo, "--no-password", "--progress",
 		"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--no-manifest",

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/postgres"
@@ -30,11 +31,15 @@ const (
 	controlReads = 10 // of the control file, until one is not half-written
 )
 
-// deltaClone copies the data directory of a primary into pgdata, and takes from the directory own what is the same there, which
+// deltaClone copies the data directory of a primary into that of a new data generation, and takes from the directory own what is the same there, which
 // SHA-256 checksums of small parts tell. Both may be the same. It returns how many bytes it took. As with any base backup, files change while they
 // are read, and the WAL from the start of the backup to its end, which is received meanwhile, makes them consistent.
-func (i Instance) deltaClone(ctx context.Context, source settings.Upstream, at origin, own, pgdata string, progress func(done, total int64)) (taken int64, err error) {
+func (i Instance) deltaClone(ctx context.Context, source settings.Upstream, at origin, own, id string, progress func(done, total int64)) (taken int64, err error) {
+	pgdata := i.Volume.PGData(id)
 	if err := makeFolders(pgdata); err != nil {
+		return 0, err
+	}
+	if err := generation.WAL(i.Volume).Place(id); err != nil {
 		return 0, err
 	}
 	if err := os.Remove(filepath.Join(pgdata, controlFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -205,9 +210,8 @@ func (d *delta) removeOthers(files []sourceFile) error {
 	for _, f := range files {
 		wanted[f.path] = 0
 	}
-	received := "pg_wal/" // is being received
 	err := fs.WalkDir(d.to.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || strings.HasPrefix(path, received) {
+		if err != nil || path == received || strings.HasPrefix(path, received+"/") {
 			return err
 		}
 		if kind, is := wanted[path]; is && kind == entry.Type() {
@@ -219,10 +223,15 @@ func (d *delta) removeOthers(files []sourceFile) error {
 		return fs.SkipDir
 	})
 	for _, folder := range d.folders {
-		err = errors.Join(err, d.to.MkdirAll(folder, 0o700))
+		if folder != received {
+			err = errors.Join(err, d.to.MkdirAll(folder, 0o700))
+		}
 	}
 	return err
 }
+
+// received is the folder whose content is being received, and that may be a link to the WAL volume.
+const received = "pg_wal"
 
 func (d *delta) copyFiles(ctx context.Context, files []sourceFile) error {
 	group, ctx := errgroup.WithContext(ctx)

@@ -143,7 +143,7 @@ func TestACopyBecomesTheCloneWhereThereIsNoRoomForBoth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken, err := n.deltaClone(t.Context(), primary.upstream(), at, second, second, func(int64, int64) {})
+		taken, err := n.deltaClone(t.Context(), primary.upstream(), at, second, "g1.c2", func(int64, int64) {})
 		if err != nil || taken < 40<<20 {
 			t.Errorf("it took %d bytes of what it had: %v", taken, err)
 		}

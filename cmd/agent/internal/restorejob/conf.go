@@ -16,7 +16,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 	return postgres.MergeParameters(
 		recovery.Parameters(control, r.configDir(), r.SocketDir, r.task.PreloadLibraries),
 		postgres.ParameterList(map[string]string{"restore_command": walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p")}),
-		recovery.Memory(r.Memory),
+		recovery.Memory(r.Memory), recovery.OnWALVolume(r.Volume, control),
 		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
 	)
 }

@@ -89,11 +89,11 @@ func TestAFailureHasAReasonAndSaysWhetherToTryAgain(t *testing.T) {
 		"what was decided":      {job.Final(ReasonUnreachable, errors.New("x")), ReasonUnreachable, true},
 	} {
 		failure := &job.Failure{}
-		if err := classify(test.err, false); !errors.As(err, &failure) || failure.Reason != test.reason || failure.Final != test.final {
+		if err := classify(test.err, "", false); !errors.As(err, &failure) || failure.Reason != test.reason || failure.Final != test.final {
 			t.Errorf("%s: %+v", name, failure)
 		}
 	}
-	if failure := new(job.Failure); errors.As(classify(errors.New("x"), false), &failure) {
+	if failure := new(job.Failure); errors.As(classify(errors.New("x"), "", false), &failure) {
 		t.Errorf("an unknown error has reason %s", failure.Reason)
 	}
 }
@@ -106,7 +106,7 @@ func TestWhatPostgreSQLSaidLastIsToldWithItsReason(t *testing.T) {
 		"recovery ended before configured recovery target was reached":           {"000000010000000000000005", ReasonUnreachable, "segment 000000010000000000000005 of lineage 7-g0"},
 	} {
 		failure := &job.Failure{}
-		if err := classify(r.complaint(said, test.lacked), true); !errors.As(err, &failure) || !failure.Final || failure.Reason != test.reason || !strings.Contains(err.Error(), test.part) {
+		if err := classify(r.complaint(said, test.lacked), "", true); !errors.As(err, &failure) || !failure.Final || failure.Reason != test.reason || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%s: %v", said, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
@@ -34,7 +35,7 @@ func (r *restoring) configDir() string { return filepath.Join(r.RunDir, "recover
 
 // replay runs a server on the fetched data until it has replayed to the target, and shuts it down.
 func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) {
-	spool := filepath.Join(r.Volume.Dir(r.task.DataGeneration), "spool")
+	spool := generation.WAL(r.Volume).Beside(r.task.DataGeneration, "spool")
 	if err := os.MkdirAll(spool, 0o700); err != nil {
 		return agentapi.RestoreResult{}, err
 	}

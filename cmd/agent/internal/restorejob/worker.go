@@ -113,7 +113,7 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: completed(result)})
 		return result, nil
 	}
-	err = classify(err, task.InPlace)
+	err = classify(err, w.Volume, task.InPlace)
 	if r.discarded {
 		err = afterDiscard(err)
 	}
@@ -234,17 +234,17 @@ func (r *restoring) checkSpace(context.Context) error {
 	}
 	if needed := r.manifest.Totals.LogicalBytes + spareBytes; free < needed {
 		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free%s, and the restore needs %d MiB at least: %s",
-			free>>20, beside, needed>>20, moreSpace(r.task.InPlace)))
+			free>>20, beside, needed>>20, moreSpace("size", r.task.InPlace)))
 	}
 	return nil
 }
 
 // moreSpace says what to write instead.
-func moreSpace(inPlace bool) string {
+func moreSpace(field string, inPlace bool) string {
 	if inPlace {
-		return "raise spec.storage.size of the PostgresCluster, and make another Restore"
+		return fmt.Sprintf("raise spec.storage.%s of the PostgresCluster, and make another Restore", field)
 	}
-	return "make another Restore with a larger spec.destination.newCluster.storage.size"
+	return "make another Restore with a larger spec.destination.newCluster.storage." + field
 }
 
 // fetch writes the backup's files.
@@ -257,6 +257,9 @@ func (r *restoring) fetch(ctx context.Context) error {
 		opts.Present = r.present()
 	}
 	if err := backup.Restore(ctx, r.store, r.manifest, r.pgdata, opts); err != nil {
+		return err
+	}
+	if err := generation.WAL(r.Volume).Place(r.task.DataGeneration); err != nil {
 		return err
 	}
 	r.manifest.Files, r.lacks = nil, nil // of a large database they take memory that replay has use for
@@ -299,7 +302,7 @@ func (r *restoring) present() string {
 }
 
 // classify gives an error the reason that a person sees, and says whether trying again may help.
-func classify(err error, inPlace bool) error {
+func classify(err error, volume generation.Volume, inPlace bool) error {
 	failure := &job.Failure{}
 	fault := &objstore.Error{}
 	switch {
@@ -310,7 +313,7 @@ func classify(err error, inPlace bool) error {
 	case errors.Is(err, backup.ErrFormat), errors.Is(err, layout.ErrFormat), errors.Is(err, wal.ErrFormat):
 		return job.Final(job.ReasonBadJob, err)
 	case errors.Is(err, unix.ENOSPC):
-		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: %s (%w)", moreSpace(inPlace), err))
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: %s (%w)", moreSpace(generation.WAL(volume).FullSize(), inPlace), err))
 	case sealed.Reason(err) != "":
 		return job.StoreFailure(err)
 	case errors.As(err, &fault), errors.Is(err, objstore.ErrConfig):

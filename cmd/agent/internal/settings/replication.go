@@ -26,8 +26,10 @@ type Replication struct {
 	StandbySlots string
 	// Logical: the server writes what logical replication needs, or will once it is started.
 	Logical bool
-	// VolumeBytes bounds the WAL; 0 is unknown.
+	// VolumeBytes bounds the WAL, unless that is on a volume of its own, and temporary files; 0 is unknown.
 	VolumeBytes int64
+	// WALVolumeBytes bounds the WAL; 0: it is on the volume of the data.
+	WALVolumeBytes int64
 	// SegmentBytes is the size of a WAL segment; 0 is that of most servers.
 	SegmentBytes int64
 	// Image is what the programs can do.

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -80,8 +81,11 @@ func computed(config agentapi.Config, major int, replication Replication) [][]po
 		postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.ReservedConnections(major, config.Parameters["max_connections"]),
 		replication.Image.parameters(), postgres.VolumeParameters(replication.VolumeBytes, replication.SegmentBytes),
 	}
+	if replication.WALVolumeBytes > 0 {
+		layers = append(layers, postgres.WALVolumeParameters(replication.WALVolumeBytes, replication.SegmentBytes))
+	}
 	if config.Instances > 1 {
-		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
+		layers = append(layers, postgres.ReplicationParameters(cmp.Or(replication.WALVolumeBytes, replication.VolumeBytes)))
 		if replication.KeepsSlots(major, config.Parameters) {
 			layers = append(layers, postgres.FailoverSlotParameters())
 		}

@@ -6,8 +6,19 @@ import (
 	"path/filepath"
 )
 
+// Content is what a volume holds.
+type Content int
+
+// The contents.
+const (
+	Everything Content = iota
+	Data               // WAL is on a volume of its own
+	WALOnly
+)
+
 // Takers are what takes the space on a volume, in bytes.
 type Takers struct {
+	Holds Content
 	Usage Usage
 	WAL   int64
 	// Unarchived is WAL that waits for the archive, and ArchiveError why.
@@ -29,6 +40,12 @@ func (t Takers) Cause() string {
 		return fmt.Sprintf("%s, and %s of WAL wait for the archive, which is slower than the writers", used, size(t.Unarchived))
 	case t.SlotBytes >= much && t.SlotHolder != "":
 		return fmt.Sprintf("%s, and %s of WAL are kept for %s, which has not received it", used, size(t.SlotBytes), t.SlotHolder)
+	}
+	switch t.Holds {
+	case Data:
+		return fmt.Sprintf("%s; data takes %s", used, size(t.Usage.Used()))
+	case WALOnly:
+		return fmt.Sprintf("%s; WAL of the data in use takes %s, and all else %s", used, size(t.WAL), size(max(0, t.Usage.Used()-t.WAL)))
 	}
 	return fmt.Sprintf("%s; WAL takes %s, and data and all else %s", used, size(t.WAL), size(max(0, t.Usage.Used()-t.WAL)))
 }

@@ -117,12 +117,12 @@ func (v Volume) Hold(u Usage) (bool, error) {
 	return true, nil
 }
 
-// lent is enough for the configuration.
-const lent = 256 << 10
+// Lent is what Lend gives: enough for the configuration.
+const Lent = 256 << 10
 
 // Lend gives a small part of the reserve to whoever needs space first, as long as PostgreSQL could recover with the rest. It says whether it did.
 func (v Volume) Lend(u Usage) (bool, error) {
-	rest := u.Reserve - lent
+	rest := u.Reserve - Lent
 	if u.Total <= 0 || rest < recovery(u.Total) {
 		return false, nil
 	}

@@ -66,6 +66,8 @@ func TestACauseNamesWhatKeepsWAL(t *testing.T) {
 		"60 GiB of WAL wait for the archive, which is slower":                          {Usage: usage, WAL: 61 * gib, Unarchived: 60 * gib},
 		"30 GiB of WAL are kept for shop-2, which has not received it":                 {Usage: usage, WAL: 31 * gib, SlotHolder: "shop-2", SlotBytes: 30 * gib},
 		"WAL takes 31 GiB, and data and all else 67 GiB":                               {Usage: usage, WAL: 31 * gib, SlotHolder: "shop-2", SlotBytes: gib},
+		"2.0 GiB of 100 GiB are free; data takes 98 GiB":                               {Holds: Data, Usage: usage},
+		"are free; WAL of the data in use takes 90 GiB, and all else 8.0 GiB":          {Holds: WALOnly, Usage: usage, WAL: 90 * gib},
 	} {
 		if got := takers.Cause(); !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)

@@ -1,11 +1,13 @@
 package standbyjob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
@@ -98,6 +100,9 @@ func (l *look) startsAt() time.Time {
 // chooseNext is the record of another copy, if one can be made. It has to have more than this one has; if a person has named the lineage, it has to
 // be one of the same cluster.
 func (l *look) chooseNext(ctx context.Context) (record, error) {
+	if _, has, err := generation.WAL(l.Volume).Root(); err != nil || has {
+		return record{}, cmp.Or(err, errWALVolume)
+	}
 	next := record{Cluster: l.record.Cluster, Lineage: l.record.Lineage, Why: l.plan.reason}
 	switch {
 	case l.plan.reason == agentapi.StandbySourceMoved:
@@ -121,6 +126,10 @@ func (l *look) chooseNext(ctx context.Context) (record, error) {
 	}
 	return chosen, maker.checkRoom(ctx, chosen, header.Totals.LogicalBytes)
 }
+
+// errWALVolume: a link leads from the data to the folder of its WAL, by the name of the data generation, so copies can't be exchanged.
+var errWALVolume = errors.New("a copy can't be replaced while WAL is on a volume of its own (spec.storage.wal), so it is kept: " +
+	"delete this PostgresCluster, and create it again")
 
 // mayFollow says why a lineage that a person has named can't be followed by this standby.
 func (l *look) mayFollow(ctx context.Context, lineage string) error {

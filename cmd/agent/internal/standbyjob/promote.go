@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
@@ -118,7 +119,7 @@ func (w *Worker) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	size, _, err := w.Volume.Space()
+	size, _, err := generation.WAL(w.Volume).On().Space()
 	if err != nil {
 		return err
 	}

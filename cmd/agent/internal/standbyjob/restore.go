@@ -52,9 +52,12 @@ func (w *Worker) restore(ctx context.Context) error {
 	}
 	err = w.fetch(ctx, store, manifest)
 	if errors.Is(err, unix.ENOSPC) {
-		return errors.Join(errors.New("the volume is full: raise spec.storage.size"), err)
+		return errors.Join(errors.New("the volume is full: raise spec.storage."+generation.WAL(w.Volume).FullSize()), err)
 	}
 	if err != nil {
+		return err
+	}
+	if err := generation.WAL(w.Volume).Place(w.DataGeneration); err != nil {
 		return err
 	}
 	return w.restored()

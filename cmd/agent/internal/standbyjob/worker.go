@@ -250,7 +250,7 @@ func (w *Worker) folder() string { return w.Volume.Dir(w.DataGeneration) }
 
 func (w *Worker) configDir() string { return filepath.Join(w.RunDir, "standby") }
 
-func (w *Worker) spool() string { return filepath.Join(w.folder(), "spool") }
+func (w *Worker) spool() string { return generation.WAL(w.Volume).Beside(w.DataGeneration, "spool") }
 
 // begin makes the folder of the data generation anew. Nothing in it has followed anything yet.
 func (w *Worker) begin() error {

@@ -86,7 +86,7 @@ func (s *server) followWith(want elect.Want) {
 	}
 	s.conf.replication = settings.Replication{
 		Pod: s.Pod, Slot: slotAt(s, want), Synchronous: namesBefore(s.latest.config(), want.Sync), StandbySlots: s.memberSlots(),
-		VolumeBytes: volumeBytes(string(s.Volume)), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
+		VolumeBytes: volumeBytes(string(s.Volume)), WALVolumeBytes: s.walVolumeBytes(), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
 		DelaySeconds: lateBy(s, want),
 	}
 }
@@ -193,7 +193,8 @@ func sameReplication(a, b settings.Replication) bool {
 	if (a.Upstream == nil) != (b.Upstream == nil) || a.Upstream != nil && *a.Upstream != *b.Upstream {
 		return false
 	}
-	a.Upstream, b.Upstream, a.VolumeBytes, b.VolumeBytes = nil, nil, 0, 0
+	a.Upstream, b.Upstream = nil, nil
+	a.VolumeBytes, a.WALVolumeBytes = b.VolumeBytes, b.WALVolumeBytes
 	return a == b
 }
 

@@ -2,10 +2,12 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,7 +73,15 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	if a.lock, err = i.Volume.Lock(g.ID); err != nil {
 		return nil, err
 	}
-	if err := i.pointAt(g.ID); err != nil {
+	err = i.withRoom(func() error { return generation.WAL(i.Volume).RenewPair(g.ID) })
+	if errors.Is(err, syscall.ENOSPC) { // the pair is one all the same
+		i.Log.Warn("the data volume and the WAL volume keep their token, as one of them is full", "error", err)
+		err = nil
+	}
+	if err == nil {
+		err = i.pointAt(g.ID)
+	}
+	if err != nil {
 		a.lock.Close()
 		return nil, err
 	}

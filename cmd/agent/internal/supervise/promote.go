@@ -178,7 +178,7 @@ func (s *server) unpromoted(err error) error {
 // on asking.
 func (s *server) applySync(ctx context.Context, sync elect.Sync) {
 	before := s.conf.replication
-	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), StandbySlots: before.StandbySlots, VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly, Closed: before.Closed}
+	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), StandbySlots: before.StandbySlots, VolumeBytes: before.VolumeBytes, WALVolumeBytes: before.WALVolumeBytes, ReadOnly: before.ReadOnly, Closed: before.Closed}
 	if sameReplication(replication, before) {
 		return
 	}

@@ -3,7 +3,6 @@ package supervise
 import (
 	"context"
 	"maps"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -167,7 +167,7 @@ func (s *replicaServices) archiveHelps(ctx context.Context, want elect.Want, his
 	defer cancel()
 	offers, err := s.archiver.Offers(ctx, history, lsn)
 	if err == nil && offers {
-		err = s.archiver.Supply(history, filepath.Join(s.Volume.Dir(s.copy.generation.ID), "fetched"))
+		err = s.archiver.Supply(history, generation.WAL(s.Volume).Beside(s.copy.generation.ID, "fetched"))
 	}
 	if err != nil {
 		s.Log.Debug("the archive can't be asked for the WAL that the primary no longer has", "error", err)

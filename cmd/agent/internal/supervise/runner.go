@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -43,7 +45,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 	r := &runner{
 		shared: &shared{
 			instance: i, election: election, latest: latest, publisher: publisher, slots: &slots{instance: i, latest: latest},
-			progress: &progress{}, disk: &diskSpace{instance: i, latest: latest}, wakeups: newWakeups(),
+			progress: &progress{}, disk: newDiskSpace(i, latest), wakeups: newWakeups(),
 		},
 		restarts: s.restarts, newest: newest, inputs: in, fencing: fencing,
 		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: newCrashes(i.CrashPatience),
@@ -154,7 +156,18 @@ func (r *runner) rest(ctx context.Context, why string) error {
 	if want := r.election.Want(); want.Role == elect.Stop && want.Why != "" {
 		state = agentapi.StateStopped // it is fenced
 	}
-	return r.restAs(ctx, state, why)
+	return r.restAs(ctx, state, r.withLoss(why))
+}
+
+// withLoss adds to why an instance rests that it has data which can't be started without its WAL: nobody else would say it of an instance that was primary last.
+func (r *runner) withLoss(why string) string {
+	if r.adopted != nil || r.election.Self.Whole {
+		return why
+	}
+	if _, err := r.Volume.Resolve(r.inputs.config.DataGeneration); errors.Is(err, generation.ErrNoWAL) {
+		return strings.TrimSpace(why + " " + sentence(err))
+	}
+	return why
 }
 
 // restAs rests with a state to show.
@@ -245,7 +258,7 @@ func (r *runner) lead(ctx context.Context) error {
 	closed := r.conf.replication.Closed
 	r.conf.replication = settings.Replication{
 		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), StandbySlots: r.memberSlots(),
-		VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
+		VolumeBytes: volumeBytes(string(r.Volume)), WALVolumeBytes: r.walVolumeBytes(), ReadOnly: r.disk.full(),
 	}
 	standby, err := r.wasStandby(ctx)
 	if err != nil {

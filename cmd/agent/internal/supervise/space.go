@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/space"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -24,37 +25,97 @@ const (
 		ELSE pg_current_wal_lsn() END, restart_lsn)::int8 FROM pg_replication_slots WHERE restart_lsn IS NOT NULL ORDER BY restart_lsn LIMIT 1`
 )
 
-// diskSpace is that of the volume. Any goroutine may use it; what is only found out by watch is in occupancy.
+// diskSpace is that of the volumes. Any goroutine may use it; what is only found out by watch is in occupancy.
 type diskSpace struct {
 	*instance
 	latest *latest
-	state  atomic.Int32 // space.State
+	rooms  []*room
+}
+
+// room is a volume. PostgreSQL can write only while there is space on each of them.
+type room struct {
+	space.Volume
+	holds space.Content
+	state atomic.Int32 // space.State
+}
+
+func newDiskSpace(i *instance, latest *latest) *diskSpace {
+	d := &diskSpace{instance: i, latest: latest}
+	volumes := i.volumes()
+	for at, volume := range volumes {
+		holds := space.Everything
+		switch {
+		case len(volumes) > 1 && at == 0:
+			holds = space.Data
+		case at > 0:
+			holds = space.WALOnly
+		}
+		d.rooms = append(d.rooms, &room{Volume: volume, holds: holds})
+	}
+	return d
+}
+
+// volumes of the instance: the data volume first, then the WAL volume, if there is one.
+func (i *instance) volumes() []space.Volume {
+	all := []space.Volume{space.Volume(i.Volume)}
+	root, has, err := generation.WAL(i.Volume).Root()
+	if err != nil {
+		i.Log.Error("the WAL volume can't be inspected", "error", err)
+	}
+	if has {
+		all = append(all, space.Volume(root))
+	}
+	return all
+}
+
+// walVolumeBytes is the size of the WAL volume; 0: there is none.
+func (i *instance) walVolumeBytes() int64 {
+	if volumes := i.volumes(); len(volumes) > 1 {
+		return volumeBytes(string(volumes[1]))
+	}
+	return 0
 }
 
 // occupancy is what watch has found out. Only its goroutine uses it.
 type occupancy struct {
 	*diskSpace
+	found  []*found // of each room
+	looked time.Time
+}
+
+// found is what watch has found out of a room.
+type found struct {
+	*room
 	takers  space.Takers
-	looked  time.Time
-	told    bool          // that no space can be held back
+	told    bool          // that no space can be reserved
 	filling space.Filling // how fast the volume fills
 }
 
-// full says that the volume is full, so that clients may only read.
-func (d *diskSpace) full() bool { return space.State(d.state.Load()) == space.Full }
+// worst is the state of the volume that has least.
+func (d *diskSpace) worst() space.State {
+	worst := space.Enough
+	for _, r := range d.rooms {
+		worst = max(worst, space.State(r.state.Load()))
+	}
+	return worst
+}
+
+// full says that a volume is full, so that clients may only read.
+func (d *diskSpace) full() bool { return d.worst() == space.Full }
 
 // scarce says that there is little space.
-func (d *diskSpace) scarce() bool { return space.State(d.state.Load()) != space.Enough }
+func (d *diskSpace) scarce() bool { return d.worst() != space.Enough }
 
-func (d *diskSpace) volume() space.Volume { return space.Volume(d.Volume) }
-
-// watch looks how full the volume is, holds a reserve back while there is room, and publishes what it sees, until ctx
+// watch looks how full the volumes are, holds a reserve back while there is room, and publishes what it sees, until ctx
 // ends.
 func (d *diskSpace) watch(ctx context.Context) {
 	tick := time.NewTicker(spaceTick)
 	defer tick.Stop()
 	go holdSubscriptions(ctx, d)
 	o := &occupancy{diskSpace: d}
+	for _, r := range d.rooms {
+		o.found = append(o.found, &found{room: r, takers: space.Takers{Holds: r.holds}})
+	}
 	for {
 		o.look(ctx)
 		select {
@@ -66,39 +127,49 @@ func (d *diskSpace) watch(ctx context.Context) {
 }
 
 func (o *occupancy) look(ctx context.Context) {
-	usage, err := o.volume().Measure()
-	if err != nil {
-		o.Log.Warn("the space on the volume is not known", "error", err)
-		return
-	}
-	before := space.State(o.state.Load())
-	state := usage.Next(before)
-	o.state.Store(int32(state))
-	if state != before || time.Since(o.looked) >= takersPause {
+	due := time.Since(o.looked) >= takersPause
+	if due {
+		o.looked = time.Now()
 		o.tellCopies() // a clone leaves one, and it is removed later
-		o.lookForTakers(ctx, state)
-		o.filling.Add(usage, o.looked)
 	}
-	o.takers.Usage = usage
-	o.publish(state, state != before)
-	if held, err := o.volume().Hold(usage); held {
-		o.Log.Info("space is reserved for recovery")
-	} else if err != nil && !o.told {
-		o.told = true
-		o.Log.Warn("no space can be reserved for recovery", "error", err)
+	for _, f := range o.found {
+		o.lookAt(ctx, f, due)
 	}
 }
 
-// lookForTakers finds out what takes the space; of a server that doesn't respond its slots stay as they were.
-func (o *occupancy) lookForTakers(ctx context.Context, state space.State) {
-	o.looked = time.Now()
-	id, err := o.Volume.Current()
+// lookAt looks at a volume, and at what takes its space if that is due.
+func (o *occupancy) lookAt(ctx context.Context, f *found, due bool) {
+	usage, err := f.Measure()
 	if err != nil {
+		o.Log.Warn("the space on the volume is not known", "volume", f.Volume, "error", err)
+		return
+	}
+	before := space.State(f.state.Load())
+	state := usage.Next(before)
+	f.state.Store(int32(state))
+	if state != before || due {
+		o.lookForTakers(ctx, f, state)
+		f.filling.Add(usage, time.Now())
+	}
+	f.takers.Usage = usage
+	o.publish(f, state, state != before)
+	if held, err := f.Hold(usage); held {
+		o.Log.Info("space is reserved for recovery", "volume", f.Volume)
+	} else if err != nil && !f.told {
+		f.told = true
+		o.Log.Warn("no space can be reserved for recovery", "volume", f.Volume, "error", err)
+	}
+}
+
+// lookForTakers finds out what WAL takes the space; of a server that doesn't respond its slots stay as they were.
+func (o *occupancy) lookForTakers(ctx context.Context, f *found, state space.State) {
+	id, err := o.Volume.Current()
+	if err != nil || f.holds == space.Data {
 		return
 	}
 	dir := filepath.Join(o.Volume.PGData(id), "pg_wal")
 	var waiting []string
-	takers := &o.takers
+	takers := &f.takers
 	takers.ArchiveError = ""
 	if health := o.Status().Archive; health != nil {
 		waiting, _ = archive.Ready(dir) // none is as good as not known
@@ -129,22 +200,28 @@ func (o *occupancy) holderOf(slot string) string {
 	return "the replication slot " + slot
 }
 
-func (o *occupancy) publish(state space.State, changed bool) {
-	takers := o.takers
+func (o *occupancy) publish(f *found, state space.State, changed bool) {
+	takers := f.takers
 	seen := &agentapi.VolumeStatus{
 		Bytes: takers.Usage.Total, UsedBytes: takers.Usage.Used(), WALBytes: takers.WAL,
 		State: map[space.State]string{space.AlmostFull: agentapi.VolumeAlmostFull, space.Full: agentapi.VolumeFull}[state],
 	}
-	seen.FullAt = o.filling.FullAt(takers.Usage)
+	seen.FullAt = f.filling.FullAt(takers.Usage)
 	if state != space.Enough {
 		seen.Cause = takers.Cause()
 	}
-	o.set(func(status *agentapi.Status) { status.Volume = seen })
+	o.set(func(status *agentapi.Status) {
+		if f.holds == space.WALOnly {
+			status.WALVolume = seen
+		} else {
+			status.Volume = seen
+		}
+	})
 	switch {
 	case changed && state == space.Enough:
-		o.Log.Info("the volume has space again")
+		o.Log.Info("the volume has space again", "volume", f.Volume)
 	case changed:
-		o.Log.Warn("the volume is filling", "state", seen.State, "cause", seen.Cause)
+		o.Log.Warn("the volume is filling", "volume", f.Volume, "state", seen.State, "cause", seen.Cause)
 	}
 }
 
@@ -159,29 +236,33 @@ func (i *instance) withRoom(do func() error) error {
 
 // lend makes room for what the agent itself writes, such as the configuration of a running server. The rest of the reserve stays: whoever writes would
 // take it at once, and nothing would be left to recover with.
-func (i *instance) lend() bool {
-	volume := space.Volume(i.Volume)
-	usage, err := volume.Measure()
-	if err != nil {
-		return false
+func (i *instance) lend() (any bool) {
+	for _, volume := range i.volumes() {
+		usage, err := volume.Measure()
+		if err != nil || usage.Free >= space.Lent {
+			continue
+		}
+		lent, err := volume.Lend(usage)
+		if err != nil {
+			i.Log.Error("no part of the reserve can be released", "error", err)
+		}
+		any = any || lent
 	}
-	lent, err := volume.Lend(usage)
-	if err != nil {
-		i.Log.Error("no part of the reserve can be released", "error", err)
-	}
-	return lent
+	return any
 }
 
 // giveReserve gives PostgreSQL the reserve when it is to start, or to stop, with hardly any space.
 func (d *diskSpace) giveReserve() {
-	usage, err := d.volume().Measure()
-	if err != nil || !usage.Tight() || usage.Reserve == 0 {
-		return
+	for _, r := range d.rooms {
+		usage, err := r.Measure()
+		if err != nil || !usage.Tight() || usage.Reserve == 0 {
+			continue
+		}
+		r.state.Store(int32(space.Full)) // so that it comes up for readers only
+		if err := r.Release(); err != nil {
+			d.Log.Error("the reserve can't be released", "volume", r.Volume, "error", err)
+			continue
+		}
+		d.Log.Warn("released the reserve, as the volume is full", "volume", r.Volume, "bytes", usage.Reserve)
 	}
-	d.state.Store(int32(space.Full)) // so that it comes up for readers only
-	if err := d.volume().Release(); err != nil {
-		d.Log.Error("the reserve can't be released", "error", err)
-		return
-	}
-	d.Log.Warn("released the reserve, as the volume is full", "bytes", usage.Reserve)
 }

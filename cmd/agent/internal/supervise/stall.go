@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -32,9 +33,24 @@ type stall struct {
 func newStall(i *instance, election *election, latest *latest) *stall {
 	beat := i.Beat
 	if beat == nil {
-		beat = heartbeat.File(filepath.Join(string(i.Volume), heartbeatFile))
+		beat = beatOn(i)
 	}
 	return &stall{instance: i, election: election, heart: heartbeat.New(beat, watchdog.Now), latest: latest}
+}
+
+// beatOn writes to each volume: a commit waits for any of them.
+func beatOn(i *instance) func() error {
+	var beats []func() error
+	for _, volume := range i.volumes() {
+		beats = append(beats, heartbeat.File(filepath.Join(string(volume), heartbeatFile)))
+	}
+	return func() error {
+		var err error
+		for _, beat := range beats {
+			err = errors.Join(err, beat())
+		}
+		return err
+	}
 }
 
 // watch the disk until ctx ends.
@@ -57,17 +73,17 @@ func (s *stall) look() {
 	switch stalled := waiting >= limitsOf(s.latest.config()).Stall; {
 	case stalled && s.since.IsZero():
 		s.since = time.Now().Add(-waiting).UTC().Truncate(time.Second)
-		s.Log.Error("the disk of the data volume does not respond", "since", s.since.Format(time.RFC3339))
+		s.Log.Error("the disk of a volume does not respond", "since", s.since.Format(time.RFC3339))
 		s.election.stalls(true)
 	case !stalled && !s.since.IsZero():
-		s.Log.Info("the disk of the data volume responds again", "after", time.Since(s.since).Round(time.Second).String())
+		s.Log.Info("the disks of the volumes respond again", "after", time.Since(s.since).Round(time.Second).String())
 		s.since = time.Time{}
 		s.election.stalls(false)
 	}
 	took, err := s.heart.Took()
 	if text := errorText(err); text != s.err {
 		s.err = text
-		s.Log.Warn("the outcome of writes to the data volume has changed", "error", err)
+		s.Log.Warn("the outcome of writes to the volumes has changed", "error", err)
 	}
 	s.set(func(status *agentapi.Status) {
 		status.Disk = &agentapi.DiskStatus{SyncSeconds: took.Seconds(), StalledSince: s.since}

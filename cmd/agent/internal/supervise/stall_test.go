@@ -95,7 +95,7 @@ func TestAReplicaWhoseDiskHangsIsNoMember(t *testing.T) {
 	two.second.awaitStatus("say why it doesn't take over", func(s agentapi.Status) bool { return !s.Disk.StalledSince.IsZero() })
 	disk.Unlock()
 	two.first.awaitStatus("have a member again", func(s agentapi.Status) bool { return len(s.Election.Members) == 1 })
-	if !strings.Contains(two.second.log.String(), "the disk of the data volume responds again") {
+	if !strings.Contains(two.second.log.String(), "the disks of the volumes respond again") {
 		t.Error("nobody has said that the disk answers again")
 	}
 }

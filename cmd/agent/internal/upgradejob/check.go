@@ -121,7 +121,7 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 	if err != nil {
 		return nil, err
 	}
-	if err := w.initdb(ctx, found, task.ToVersion, newData, control); err != nil {
+	if err := w.initdb(ctx, found, task.ToVersion, newData, "", control); err != nil {
 		return nil, err
 	}
 	refused, err := w.parameters(ctx, found, newData, task.Parameters)

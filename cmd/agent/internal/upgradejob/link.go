@@ -33,7 +33,7 @@ func (w Worker) Inspect(ctx context.Context, task agentapi.UpgradeJob) (agentapi
 	if err != nil {
 		return none, job.Final(ReasonNoWayBack, err)
 	}
-	bytes, err := w.Volume.Used(task.FromGeneration)
+	bytes, err := w.used(task.FromGeneration)
 	if err != nil {
 		bytes = 0 // not known, which is no reason to fail
 	}

@@ -26,10 +26,14 @@ import (
 // or the image of PostgreSQL 15.
 func linkable(t *testing.T, pg pgtest.Installation) (Worker, agentapi.UpgradeJob) {
 	t.Helper()
+	return linkableOn(t, pg, generation.Volume(t.TempDir()))
+}
+
+func linkableOn(t *testing.T, pg pgtest.Installation, volume generation.Volume) (Worker, agentapi.UpgradeJob) {
+	t.Helper()
 	server := pgtest.Start(t, pgtest.Options{Major: pg.Major})
 	server.SQL("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
 	server.Stop()
-	volume := generation.Volume(t.TempDir())
 	pgdata, err := volume.Begin("g1")
 	if err != nil {
 		t.Fatal(err)

@@ -61,13 +61,20 @@ func (w Worker) Upgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi
 			return agentapi.UpgradeResult{}, err
 		}
 	}
-	previous, err := w.Volume.Used(task.FromGeneration)
+	previous, err := w.used(task.FromGeneration)
 	if err != nil {
 		previous = 0 // not known, which is no reason to fail
 	}
 	return agentapi.UpgradeResult{
 		DataGeneration: made.ID, SystemIdentifier: made.SystemIdentifier, MajorVersion: made.MajorVersion, PreviousBytes: previous,
 	}, nil
+}
+
+// used are the bytes of a data generation on all volumes.
+func (w Worker) used(id string) (int64, error) {
+	data, err := w.Volume.Used(id)
+	wal, errWAL := generation.WAL(w.Volume).Used(id)
+	return data + wal, errors.Join(err, errWAL)
 }
 
 func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.Generation, error) {
@@ -131,7 +138,11 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 	if err := w.checkSpace(oldData, mode); err != nil {
 		return err
 	}
-	if err := w.initdb(ctx, found, task.ToVersion, pgdata, control); err != nil {
+	wal, err := generation.WAL(w.Volume).New(task.ToGeneration)
+	if err != nil {
+		return err
+	}
+	if err := w.initdb(ctx, found, task.ToVersion, pgdata, wal, control); err != nil {
 		return err
 	}
 	if err := w.giveUp(ctx, task, found); err != nil { // last: what fails before leaves the old data as it was
@@ -185,9 +196,9 @@ func (w Worker) start(ctx context.Context, binDir, dataDir, more string) (stop f
 	}, nil
 }
 
-// initdb makes the empty new database like the old one, for pg_upgrade insists on it.
-func (w Worker) initdb(ctx context.Context, found programs, major int, pgdata string, old postgres.ControlData) error {
-	_, err := initialize.Initdb(ctx, w.Run, found.newBin, major, initdbArguments(major, pgdata, old)...)
+// initdb makes the empty new database like the old one, for pg_upgrade insists on it. Its WAL goes to a folder of its own; empty: into the data directory.
+func (w Worker) initdb(ctx context.Context, found programs, major int, pgdata, wal string, old postgres.ControlData) error {
+	_, err := initialize.Initdb(ctx, w.Run, found.newBin, major, initialize.InWAL(wal, initdbArguments(major, pgdata, old))...)
 	return err
 }
 
@@ -228,6 +239,11 @@ const writesBeside = 128 << 20
 
 // checkSpace refuses what would fill the volume, before anything is written.
 func (w Worker) checkSpace(oldData, mode string) error {
+	if free, has, err := generation.WAL(w.Volume).Space(); err != nil {
+		return err
+	} else if has && free < writesBeside {
+		return job.Final(ReasonNoSpace, fmt.Errorf("the WAL volume has %d MiB free, and the upgrade needs %d MiB there: raise spec.storage.wal.size", free>>20, int64(writesBeside)>>20))
+	}
 	need, free, err := space(oldData)
 	if err != nil {
 		return err

@@ -134,6 +134,10 @@ func spec(o *observed) (agentapi.BackupJob, error) {
 	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(recorded.Storage.Size) > 0 {
 		recorded.Storage.Size = grown.Size // as a restored volume has to take as much
 	}
+	if grown := cluster.Status.WALStorage; recorded.Storage.WAL != nil && grown != nil && grown.Size.Cmp(recorded.Storage.WAL.Size) > 0 {
+		recorded.Storage.WAL = recorded.Storage.WAL.DeepCopy()
+		recorded.Storage.WAL.Size = grown.Size
+	}
 	recorded.Storage.Move = nil // what is restored has new volumes anyway
 	clusterSpec, err := json.Marshal(recorded)
 	if err != nil {

@@ -23,7 +23,7 @@ func digestOf(status *agentapi.Status) digest {
 	coarse.Election = coarseElection(status.Election)
 	coarse.Replication = coarseReplication(status.Replication)
 	coarse.Rejoin = coarseRejoin(status.Rejoin)
-	coarse.Volume = coarseVolume(status.Volume)
+	coarse.Volume, coarse.WALVolume = coarseVolume(status.Volume), coarseVolume(status.WALVolume)
 	coarse.Disk = coarseDisk(status.Disk)
 	coarse.Checks = coarseChecks(status.Checks)
 	coarse.Slots = coarseSlots(status.Slots)

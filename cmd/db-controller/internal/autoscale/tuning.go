@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -101,15 +102,21 @@ func againstTuning(o *observed.Cluster, size string) string {
 	bytes := postgres.SizeBytes(size)
 	for ordinal := range o.Wanted() {
 		agent, name := o.Agent(ordinal), o.Names.Instance(ordinal)
-		switch {
-		case bytes <= 0:
+		if bytes <= 0 {
 			return "The present max_wal_size is not known."
-		case agent == nil || agent.Volume == nil || agent.Volume.Bytes == 0:
+		}
+		if agent == nil || agent.WALOn() == nil || agent.WALOn().Bytes == 0 {
 			return fmt.Sprintf("%s does not say how much space its volume has.", name)
-		case bytes > agent.Volume.Bytes/10:
-			return fmt.Sprintf("A max_wal_size of %s would be more than a tenth of the volume of %s: raise spec.storage.size, or set spec.postgresql.parameters.max_wal_size yourself.", size, name)
-		case agent.Volume.Bytes-agent.Volume.UsedBytes < roomForWAL*bytes:
-			return fmt.Sprintf("The volume of %s has less than %d times %s free: raise spec.storage.size.", name, roomForWAL, size)
+		}
+		volume, what, field := agent.WALOn(), "volume", "spec.storage.size"
+		if agent.WALVolume != nil {
+			what, field = "WAL volume", "spec.storage.wal.size"
+		}
+		switch {
+		case bytes > volume.Bytes/10:
+			return fmt.Sprintf("A max_wal_size of %s would be more than a tenth of the %s of %s: raise %s, or set spec.postgresql.parameters.max_wal_size yourself.", size, what, name, field)
+		case volume.Bytes-volume.UsedBytes < roomForWAL*bytes:
+			return fmt.Sprintf("The %s of %s has less than %d times %s free: raise %s.", what, name, roomForWAL, size, field)
 		}
 	}
 	return ""
@@ -118,8 +125,14 @@ func againstTuning(o *observed.Cluster, size string) string {
 // shortOfSpace names an instance whose volume has little space; empty: there is none.
 func shortOfSpace(o *observed.Cluster) string {
 	for ordinal := range o.Wanted() {
-		if agent := o.Agent(ordinal); agent != nil && agent.Volume != nil && agent.Volume.State != "" {
-			return fmt.Sprintf("The volume of %s has little space.", o.Names.Instance(ordinal))
+		agent := o.Agent(ordinal)
+		if agent == nil {
+			continue
+		}
+		for _, volume := range []*agentapi.VolumeStatus{agent.Volume, agent.WALVolume} {
+			if volume != nil && volume.State != "" {
+				return fmt.Sprintf("The volume of %s has little space.", o.Names.Instance(ordinal))
+			}
 		}
 	}
 	return ""

@@ -41,25 +41,32 @@ func refused(o *observed.Cluster, ordinal int) (reason, message string) {
 // Trouble is PodTrouble of a pod that mounts the volume of an instance.
 func Trouble(o *observed.Cluster, ordinal int, pod *corev1.Pod) (reason, message string) {
 	reason, message = PodTrouble(pod)
-	if reason == v1alpha1.ReasonUnschedulable && classless(o, ordinal) {
-		message = fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, noClass(o))
+	if field := classless(o, ordinal); reason == v1alpha1.ReasonUnschedulable && field != "" {
+		message = fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, noClass(o, field))
 	}
 	return reason, message
 }
 
-// classless says whether a volume can't come because no StorageClass provides it. Kubernetes gives a claim the default class when it is created, or
-// later once there is one.
-func classless(o *observed.Cluster, ordinal int) bool {
-	claim := o.Claim(ordinal)
-	return claim != nil && claim.Spec.StorageClassName == nil && claim.Status.Phase == corev1.ClaimPending && volume.Class(o.Cluster) == nil
+// classless is the field that names the class of a volume which can't come because no StorageClass provides it; empty: there is none. Kubernetes gives a
+// claim the default class when it is created, or later once there is one.
+func classless(o *observed.Cluster, ordinal int) (field string) {
+	for _, claim := range observed.ClaimsOf(o, ordinal) {
+		if claim.Spec.StorageClassName == nil && claim.Status.Phase == corev1.ClaimPending && volume.ClassOf(o.Cluster, claim) == nil {
+			if volume.IsWAL(claim) {
+				return "spec.storage.wal.storageClassName"
+			}
+			return "spec.storage.storageClassName"
+		}
+	}
+	return ""
 }
 
-func noClass(o *observed.Cluster) string {
-	text := "The Kubernetes cluster has no default StorageClass, and spec.storage.storageClassName is not set. Mark a class as default: the claim then uses it automatically."
+func noClass(o *observed.Cluster, field string) string {
+	text := fmt.Sprintf("The Kubernetes cluster has no default StorageClass, and %s is not set. Mark a class as default: the claim then uses it automatically.", field)
 	if o.HasRun() { // then there is data that would be deleted
 		return text
 	}
-	return text + " Or delete this PostgresCluster and create it again with spec.storage.storageClassName."
+	return text + " Or delete this PostgresCluster and create it again with " + field + "."
 }
 
 // silentAfter is how long an agent of a pod that runs may not answer before a person is told what may be in the way.

@@ -97,7 +97,7 @@ func Endangered(o *observed.Cluster) string {
 		if Endangers(o, ordinal) {
 			name := o.Names.Instance(ordinal)
 			return fmt.Sprintf("PersistentVolumeClaim %s is marked for deletion, and is deleted with its data when pod %s ends. Howdah will not stop that pod. %s",
-				o.Names.Volume(ordinal), name, rescue(o, ordinal))
+				observed.LeavingClaim(o, ordinal).Name, name, rescue(o, ordinal))
 		}
 	}
 	return ""
@@ -105,14 +105,14 @@ func Endangered(o *observed.Cluster) string {
 
 // Endangers says whether the end of an instance's pod would take its volume away.
 func Endangers(o *observed.Cluster, ordinal int) bool {
-	claim, pod := o.Claim(ordinal), o.Pod(ordinal)
-	return claim != nil && !claim.DeletionTimestamp.IsZero() && pod != nil && pod.DeletionTimestamp.IsZero()
+	pod := o.Pod(ordinal)
+	return observed.LeavingClaim(o, ordinal) != nil && pod != nil && pod.DeletionTimestamp.IsZero()
 }
 
 // leavingClaim says that an instance waits until its previous claim is gone.
 func leavingClaim(o *observed.Cluster, ordinal int) string {
-	claim := o.Claim(ordinal)
-	if claim == nil || claim.DeletionTimestamp.IsZero() {
+	claim := observed.LeavingClaim(o, ordinal)
+	if claim == nil {
 		return ""
 	}
 	return fmt.Sprintf(" First, PersistentVolumeClaim %[1]s has to be deleted completely. If that takes long, kubectl describe pvc %[1]s shows which pods still use it.", claim.Name)

@@ -153,10 +153,15 @@ func foreignClaim(claim *corev1.PersistentVolumeClaim) string {
 // again, and its instance is cloned.
 func volumeThere(o *observed.Cluster, _ manager.Images) (string, string) {
 	data := o.DataInstance()
-	if !o.HasRun() || o.Claim(data) != nil || o.Deleting() {
+	missing := observed.MissingClaim(o, data)
+	if !o.HasRun() || missing == "" || o.Deleting() {
 		return "", ""
 	}
+	held := "the data"
+	if missing == o.Names.WALVolume(data) {
+		held = "the WAL of the primary, without which its data can't be started"
+	}
 	return v1alpha1.ReasonUnavailable, fmt.Sprintf(
-		"PersistentVolumeClaim %s, which held the data, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one.",
-		o.Names.Volume(data))
+		"PersistentVolumeClaim %s, which held %s, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one.",
+		missing, held)
 }

@@ -27,16 +27,22 @@ var orphaning = client.PropagationPolicy(metav1.DeletePropagationOrphan)
 // stored is a cluster of some instances on volumes of a class of this test's own, bound to volumes of 1Gi.
 func (l *lab) stored(instances int32, expands bool) *v1alpha1.PostgresCluster {
 	l.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: l.ns}, Provisioner: "example.org/none", AllowVolumeExpansion: &expands}
-	l.create(class)
-	l.Cleanup(func() { _ = l.Delete(context.Background(), class) })
-	l.kube.set(func(s *standIn) { s.volumes = volumes{bind: true, resize: true} })
+	l.provides(expands)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
 		c.Spec.Instances, c.Spec.Storage.StorageClassName = instances, ptr.To(l.ns)
 	})
 	l.awaitRunning(shop)
 	l.awaitSize(instances, "1Gi")
 	return shop
+}
+
+// provides makes a class of this test's own, by the name of its namespace.
+func (l *lab) provides(expands bool) {
+	l.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: l.ns}, Provisioner: "example.org/none", AllowVolumeExpansion: &expands}
+	l.create(class)
+	l.Cleanup(func() { _ = l.Delete(context.Background(), class) })
+	l.kube.set(func(s *standIn) { s.volumes = volumes{bind: true, resize: true} })
 }
 
 // awaitSize waits until every volume, and what new ones are made of, has a size.

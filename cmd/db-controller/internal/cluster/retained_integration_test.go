@@ -29,7 +29,12 @@ import (
 // retained deletes a cluster of three, whose last primary is shop-1, and leaves its volumes.
 func (l *lab) retained() (*v1alpha1.PostgresCluster, map[string]types.UID) {
 	l.Helper()
-	shop := l.shop(three)
+	return l.retainedAs(three)
+}
+
+func (l *lab) retainedAs(change func(*v1alpha1.PostgresCluster)) (*v1alpha1.PostgresCluster, map[string]types.UID) {
+	l.Helper()
+	shop := l.shop(change)
 	l.awaitReplicated(shop)
 	l.lead("shop-1")
 	l.eventually("shop-1 leads", func() bool { l.get(shop); return shop.Status.Primary == "shop-1" })

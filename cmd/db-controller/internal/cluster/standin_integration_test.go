@@ -151,9 +151,12 @@ func (s *standIn) podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
 	pod.Namespace, pod.Name = s.ns, name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	pod.Spec.NodeName, pod.Spec.Hostname, pod.Spec.Subdomain = "w1", name, set.Spec.ServiceName
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + name},
-	}})
+	for i := range set.Spec.VolumeClaimTemplates {
+		template := set.Spec.VolumeClaimTemplates[i].Name
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: template, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: template + "-" + name},
+		}})
+	}
 	return pod
 }
 

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // volumes are what the controllers of claims do.
@@ -39,7 +40,7 @@ func (s *standIn) leaves(ctx context.Context, name string) bool {
 
 // release does what Kubernetes does with a claim that was deleted, once no pod uses it.
 func (s *standIn) release(ctx context.Context, claim *corev1.PersistentVolumeClaim) {
-	instance := strings.TrimPrefix(claim.Name, "data-")
+	instance := protocol.InstanceOf(claim.Name)
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: instance}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		return
 	}

@@ -65,6 +65,9 @@ func (n Names) Ordinal(instance string) int {
 // Volume is the name of an instance's claim by its ordinal.
 func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(ordinal)) }
 
+// WALVolume is the name of the claim of an instance's WAL by its ordinal.
+func (n Names) WALVolume(ordinal int) string { return protocol.WALClaimName(n.Instance(ordinal)) }
+
 // InitJob creates the first data generation.
 func (n Names) InitJob() string { return n.cluster + "-init" }
 

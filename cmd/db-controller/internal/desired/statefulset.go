@@ -16,8 +16,11 @@ func ClaimsShaped(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
 		template := &set.Spec.VolumeClaimTemplates[i]
 		size := volume.Requested(template)
-		if size.Cmp(volume.Size(o.Cluster)) != 0 {
+		if size.Cmp(volume.SizeOf(o.Cluster, template)) != 0 {
 			return false
+		}
+		if volume.IsWAL(template) {
+			continue // its class can't be changed
 		}
 		if volume.ClassSettled(o.Cluster) && ptr.Deref(template.Spec.StorageClassName, "") != ptr.Deref(volume.Class(o.Cluster), "") {
 			return false

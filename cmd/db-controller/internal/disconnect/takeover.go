@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -139,13 +138,14 @@ func otherSpec(o *observed.Cluster) string {
 		"spec.runAs":                    !equality.Semantic.DeepEqual(was.RunAs, is.RunAs),
 		"spec.storage.storageClassName": !equality.Semantic.DeepEqual(was.Storage.StorageClassName, is.Storage.StorageClassName),
 		"spec.storage.size":             is.Storage.Size.Cmp(was.Storage.Size) < 0,
+		"spec.storage.wal":              otherWAL(was.Storage.WAL, is.Storage.WAL),
 	}
 	for _, field := range slices.Sorted(maps.Keys(differs)) {
 		if !differs[field] {
 			continue
 		}
 		recorded, err := json.Marshal(map[string]any{
-			"spec.bootstrap": was.Bootstrap, "spec.runAs": was.RunAs, "spec.storage.storageClassName": was.Storage.StorageClassName, "spec.storage.size": was.Storage.Size,
+			"spec.bootstrap": was.Bootstrap, "spec.runAs": was.RunAs, "spec.storage.storageClassName": was.Storage.StorageClassName, "spec.storage.size": was.Storage.Size, "spec.storage.wal": was.Storage.WAL,
 		}[field])
 		if err != nil {
 			recorded = []byte("as it was")
@@ -154,6 +154,14 @@ func otherSpec(o *observed.Cluster) string {
 			"Create the PostgresCluster again with that.", field, recorded)
 	}
 	return ""
+}
+
+// otherWAL: what can't be changed of WAL volumes is not as it was.
+func otherWAL(was, is *v1alpha1.WALStorage) bool {
+	if was == nil || is == nil {
+		return was != is
+	}
+	return !equality.Semantic.DeepEqual(was.StorageClassName, is.StorageClassName) || is.Size.Cmp(was.Size) < 0
 }
 
 // otherData: the record speaks of other data than the agents were told of last, or have found.
@@ -171,9 +179,10 @@ func otherData(o *observed.Cluster) string {
 		}
 	}
 	for ordinal := range o.Wanted() {
-		claim, _ := o.Live[observed.Key("PersistentVolumeClaim", o.Names.Volume(ordinal))].(*corev1.PersistentVolumeClaim)
-		if claim != nil && claim.Labels[component.LabelClusterUID] != string(o.Orphan.Identity) {
-			return fmt.Sprintf("PersistentVolumeClaim %s does not belong to the database that was released under this name, so it is not touched. Delete it, or create the cluster under another name.", claim.Name)
+		for _, claim := range observed.ClaimsOf(o, ordinal) {
+			if claim.Labels[component.LabelClusterUID] != string(o.Orphan.Identity) {
+				return fmt.Sprintf("PersistentVolumeClaim %s does not belong to the database that was released under this name, so it is not touched. Delete it, or create the cluster under another name.", claim.Name)
+			}
 		}
 	}
 	return ""

@@ -26,9 +26,13 @@ func Wanted(cluster *v1alpha1.PostgresCluster) bool {
 // Due says whether one is due before anything goes. What never served has nothing to back up, and once the volume goes there is nothing left
 // to read. One that somebody has deleted is there for as long as its pod runs.
 func Due(o *observed.Cluster) bool {
-	claim := o.Claim(o.DataInstance())
-	if !Wanted(o.Cluster) || !availability.MayHaveServed(o) || claim == nil || !claim.DeletionTimestamp.IsZero() && o.Stopped() {
+	if !Wanted(o.Cluster) || !availability.MayHaveServed(o) || observed.MissingClaim(o, o.DataInstance()) != "" {
 		return false
+	}
+	for _, claim := range observed.ClaimsOf(o, o.DataInstance()) {
+		if !claim.DeletionTimestamp.IsZero() && o.Stopped() {
+			return false
+		}
 	}
 	return !Taken(o) || unarchived(o) != ""
 }

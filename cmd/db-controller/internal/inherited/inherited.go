@@ -63,7 +63,7 @@ func heirs(o *observed.Cluster) (all []client.Object) {
 			}
 		}
 	}
-	for _, claim := range o.CurrentClaims() {
+	for _, claim := range observed.CurrentVolumes(o) {
 		all = append(all, claim)
 	}
 	return all

@@ -75,14 +75,15 @@ func (s *Steps) markUsed(ctx context.Context, o *observed.Cluster, replicas int)
 	}
 	state := wantedBy(o)
 	for ordinal := used; ordinal < replicas; ordinal++ {
-		claim := o.Claim(ordinal)
-		if claim == nil || claim.Annotations[component.AnnotationUsedFor] == state {
-			continue
-		}
-		marked := claim.DeepCopy()
-		metav1.SetMetaDataAnnotation(&marked.ObjectMeta, component.AnnotationUsedFor, state)
-		if err := s.Client.Patch(ctx, marked, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("mark PersistentVolumeClaim %s as used: %w", claim.Name, err)
+		for _, claim := range observed.ClaimsOf(o, ordinal) {
+			if claim.Annotations[component.AnnotationUsedFor] == state {
+				continue
+			}
+			marked := claim.DeepCopy()
+			metav1.SetMetaDataAnnotation(&marked.ObjectMeta, component.AnnotationUsedFor, state)
+			if err := s.Client.Patch(ctx, marked, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("mark PersistentVolumeClaim %s as used: %w", claim.Name, err)
+			}
 		}
 	}
 	return nil

@@ -11,7 +11,9 @@ import (
 type Volume struct {
 	Ordinal int
 	Claim   *corev1.PersistentVolumeClaim
-	// UsedBy is a pod that mounts it and is not the one of Job; empty: there is none.
+	// WAL is the claim of the WAL that belongs to it; nil: there is none.
+	WAL *corev1.PersistentVolumeClaim
+	// UsedBy is a pod that mounts it, or its WAL, and is not the one of Job; empty: there is none.
 	UsedBy string
 	// Inspection is the Job that looks at it, and Job what it was created as; nil: it isn't there.
 	Inspection workload.State

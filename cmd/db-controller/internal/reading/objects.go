@@ -96,7 +96,7 @@ func (r *Reader) readForeign(ctx context.Context, o *observed.Cluster) error {
 	o.Untouched = true
 	for ordinal := range o.Wanted() {
 		for i := range claims.Items {
-			if claims.Items[i].Name == o.Names.Volume(ordinal) {
+			if slices.Contains(claimNames(o, ordinal), claims.Items[i].Name) {
 				r.remember(o, &claims.Items[i])
 				o.Untouched = false
 			}
@@ -119,16 +119,27 @@ func (r *Reader) readBudget(ctx context.Context, o *observed.Cluster) error {
 // the cluster's.
 func (r *Reader) readRemovedVolumes(ctx context.Context, o *observed.Cluster) error {
 	for ordinal := o.Wanted(); ordinal < observed.MaxInstances; ordinal++ {
-		claim := &corev1.PersistentVolumeClaim{}
-		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.Volume(ordinal), claim)
-		if err != nil {
-			return err
-		}
-		if found && volume.Belongs(claim, o.Cluster) && !volume.IsRetained(claim) {
-			r.remember(o, claim)
+		for _, name := range claimNames(o, ordinal) {
+			claim := &corev1.PersistentVolumeClaim{}
+			found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, name, claim)
+			if err != nil {
+				return err
+			}
+			if found && volume.Belongs(claim, o.Cluster) && !volume.IsRetained(claim) {
+				r.remember(o, claim)
+			}
 		}
 	}
 	return nil
+}
+
+// claimNames are those of the claims that an instance has, or is to have.
+func claimNames(o *observed.Cluster, ordinal int) []string {
+	names := []string{o.Names.Volume(ordinal)}
+	if o.Cluster.Spec.Storage.WAL != nil {
+		names = append(names, o.Names.WALVolume(ordinal))
+	}
+	return names
 }
 
 func wantedObjects(o *observed.Cluster) []client.Object {
@@ -147,7 +158,9 @@ func wantedObjects(o *observed.Cluster) []client.Object {
 		objects = append(objects, observed.Named(&corev1.Service{}, wanted.Name))
 	}
 	for ordinal := range o.Wanted() {
-		objects = append(objects, observed.Named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))
+		for _, name := range claimNames(o, ordinal) {
+			objects = append(objects, observed.Named(&corev1.PersistentVolumeClaim{}, name))
+		}
 	}
 	return objects
 }

@@ -24,7 +24,7 @@ import (
 func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 	o.Classes = map[string]*storagev1.StorageClass{}
 	var names []string
-	for _, claim := range o.CurrentClaims() {
+	for _, claim := range observed.CurrentVolumes(o) {
 		if storage.TooSmall(o, claim) || storage.Filling(o) {
 			names = append(names, ptr.Deref(claim.Spec.StorageClassName, ""))
 		}

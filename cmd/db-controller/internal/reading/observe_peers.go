@@ -61,7 +61,7 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 
 // removed says whether there are volumes of instances that were removed. They may be deleted.
 func removed(o *observed.Cluster) bool {
-	return slices.ContainsFunc(o.ExistingClaims(), func(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(observed.ExistingVolumes(o), func(claim *corev1.PersistentVolumeClaim) bool {
 		return o.Names.Ordinal(protocol.InstanceOf(claim.Name)) >= o.Wanted() && claim.DeletionTimestamp.IsZero()
 	})
 }

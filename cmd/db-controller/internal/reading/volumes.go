@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,7 +40,10 @@ func (r *Reader) readVolumes(ctx context.Context, o *observed.Cluster) error {
 		if err := r.readInspection(ctx, o, &volume); err != nil {
 			return err
 		}
-		volume.UsedBy = userOf(volume.Claim.Name, pods.Items, volume.Job)
+		if at := slices.IndexFunc(claims.Items, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == o.Names.WALVolume(ordinal) }); at >= 0 {
+			volume.WAL = &claims.Items[at]
+		}
+		volume.UsedBy = cmp.Or(userOf(volume.Claim.Name, pods.Items, volume.Job), userOf(o.Names.WALVolume(ordinal), pods.Items, volume.Job))
 		o.Volumes = append(o.Volumes, volume)
 	}
 	return nil

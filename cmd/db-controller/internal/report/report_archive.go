@@ -29,7 +29,7 @@ func reportBehind(archive *v1alpha1.ArchiveStatus, agent *agentapi.Status, now t
 		archive.Waiting = int32(min(seen.Waiting, 1<<30))
 		archive.WaitingSince = observed.TimeIfSet(seen.WaitingSince)
 	}
-	reportFull(archive, agent.Volume, late, now)
+	reportFull(archive, agent.FullAt(), late, now)
 	reportFailure(archive, seen, failing)
 	if damaged := seen.Damaged; damaged != nil {
 		archive.DamagedWAL = &v1alpha1.DamagedWAL{Segment: damaged.Segment, LSN: damaged.LSN, Time: *observed.TimeOf(damaged.Time)}
@@ -40,14 +40,14 @@ func reportBehind(archive *v1alpha1.ArchiveStatus, agent *agentapi.Status, now t
 }
 
 // reportFull publishes an estimate, and another one only when it differs by a tenth: it is another one at each look.
-func reportFull(archive *v1alpha1.ArchiveStatus, volume *agentapi.VolumeStatus, late bool, now time.Time) {
-	if !late || volume == nil || volume.FullAt.IsZero() {
+func reportFull(archive *v1alpha1.ArchiveStatus, fullAt time.Time, late bool, now time.Time) {
+	if !late || fullAt.IsZero() {
 		archive.DiskFullAt = nil
 		return
 	}
-	step := max(volume.FullAt.Sub(now)/10, time.Minute)
-	if known := archive.DiskFullAt; known == nil || known.Sub(volume.FullAt).Abs() >= step {
-		archive.DiskFullAt = observed.TimeOf(volume.FullAt)
+	step := max(fullAt.Sub(now)/10, time.Minute)
+	if known := archive.DiskFullAt; known == nil || known.Sub(fullAt).Abs() >= step {
+		archive.DiskFullAt = observed.TimeOf(fullAt)
 	}
 }
 

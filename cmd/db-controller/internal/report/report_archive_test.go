@@ -114,7 +114,7 @@ func TestAnEstimateIsPublishedAgainOnlyWhenItDiffersMuch(t *testing.T) {
 	archive := &v1alpha1.ArchiveStatus{}
 	for _, minutes := range []struct{ seen, want int }{{100, 100}, {105, 100}, {95, 100}, {60, 60}, {61, 60}} {
 		in := func(n int) time.Time { return observedtest.Noon.Add(time.Duration(n) * time.Minute) }
-		reportFull(archive, &agentapi.VolumeStatus{FullAt: in(minutes.seen)}, true, observedtest.Noon)
+		reportFull(archive, in(minutes.seen), true, observedtest.Noon)
 		if !archive.DiskFullAt.Time.Equal(in(minutes.want)) {
 			t.Errorf("at %s, want %s", archive.DiskFullAt, in(minutes.want))
 		}

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // set of volumes of one deleted cluster, and what is asked of them.
@@ -23,6 +24,7 @@ type set struct {
 	version  int
 	wanted   int // instances
 	person   string
+	wal      bool // the cluster is to have WAL volumes
 	identity types.UID
 	// record that the latest deletion has left on the volumes; nil: there is none.
 	record  *volume.Record
@@ -46,7 +48,8 @@ func choose(o *observed.Cluster) (*set, string) {
 	for i := range o.Volumes {
 		s.volumes = append(s.volumes, looked(&volumeOf{Volume: o.Volumes[i], instance: o.Names.Instance(o.Volumes[i].Ordinal), now: o.Now}))
 	}
-	for _, look := range []func() string{s.claimsOfOne, s.findTarget, s.targetFits} {
+	s.wal = spec.Storage.WAL != nil
+	for _, look := range []func() string{s.claimsOfOne, s.findTarget, s.targetFits, s.walFits} {
 		if why := look(); why != "" {
 			return nil, why
 		}
@@ -153,6 +156,28 @@ func (s *set) targetFits() string {
 	case target.Ordinal >= s.wanted:
 		return fmt.Sprintf("The cluster must start from %s, but spec.instances is only %d. Set spec.instances to at least %d; it can be reduced "+
 			"when the cluster runs.", s.target, s.wanted, target.Ordinal+1)
+	}
+	return ""
+}
+
+// walFits: there is a WAL volume for each volume that is used, or for none. The instances of a cluster are all alike.
+func (s *set) walFits() string {
+	for _, v := range s.volumes {
+		if v.Ordinal >= s.wanted {
+			continue
+		}
+		switch name := protocol.WALClaimName(v.instance); {
+		case s.wal && v.WAL == nil:
+			return fmt.Sprintf("PersistentVolumeClaim %s, for the WAL of %s, doesn't exist. If the deleted cluster had no WAL volumes, the new one can't have any: %s "+
+				"If that claim is lost, so is what only %[2]s had, and the volume of its data is of no use: delete PersistentVolumeClaim %[4]s, unless it is the only one.",
+				name, v.instance, again("spec.storage.wal removed"), v.Claim.Name)
+		case !s.wal && v.WAL != nil && types.UID(v.WAL.Labels[component.LabelClusterUID]) == s.identity:
+			return fmt.Sprintf("The deleted cluster had WAL volumes, such as PersistentVolumeClaim %s. %s", name, again("spec.storage.wal"))
+		case s.wal && types.UID(v.WAL.Labels[component.LabelClusterUID]) != s.identity:
+			return fmt.Sprintf("PersistentVolumeClaim %s is not of the cluster that has left PersistentVolumeClaim %s behind, so its WAL is not that of this data. Bring the right claim back.", name, v.Claim.Name)
+		case s.wal && !v.WAL.DeletionTimestamp.IsZero():
+			return fmt.Sprintf("PersistentVolumeClaim %s is being deleted, and without it the data of %s can't be started.", name, v.instance)
+		}
 	}
 	return ""
 }

@@ -199,3 +199,31 @@ func TestARecordThatIsNoneIsNotRead(t *testing.T) {
 		}
 	}
 }
+
+// Data without its WAL can't be started, and nobody else would look for the claim.
+func TestVolumesAreUsedWithTheirWALOrNotAtAll(t *testing.T) {
+	wal := func(l *left) {
+		l.o.Cluster.Spec.Storage.WAL = &v1alpha1.WALStorage{}
+		for i := range l.o.Volumes {
+			claim := volume.WALClaim(l.o.Cluster, l.o.Volumes[i].Ordinal)
+			claim.Labels[component.LabelClusterUID], claim.Labels[component.LabelRetainedFrom] = "old", "shop"
+			l.o.Volumes[i].WAL = claim
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*left)
+		says   string
+	}{
+		"all are there":               {wal, ""},
+		"one is missing":              {func(l *left) { wal(l); l.o.Volumes[2].WAL = nil }, "PersistentVolumeClaim wal-shop-2, for the WAL of shop-2, doesn't exist"},
+		"one is of another":           {func(l *left) { wal(l); l.o.Volumes[1].WAL.Labels[component.LabelClusterUID] = "other" }, "its WAL is not that of this data"},
+		"one is being deleted":        {func(l *left) { wal(l); l.o.Volumes[1].WAL.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, "without it the data of shop-1 can't be started"},
+		"the new one is to have none": {func(l *left) { wal(l); l.o.Cluster.Spec.Storage.WAL = nil }, "The deleted cluster had WAL volumes"},
+	} {
+		l := threeVolumes()
+		c.change(l)
+		if begins, why := l.verdict(); (begins == "shop-1") != (c.says == "") || !strings.Contains(why, c.says) {
+			t.Errorf("%s: %q begins: %s", name, begins, why)
+		}
+	}
+}

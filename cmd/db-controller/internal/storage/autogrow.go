@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,35 +21,49 @@ const GrowPause = time.Minute
 // GrowByItself decides that the volumes grow, where spec.storage.autoGrow requests it. The decision is recorded before
 // anything is requested of Kubernetes, and is never taken back.
 func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
-	if !Filling(o) || !mayGrowAgain(o) {
+	for _, k := range kinds {
+		if outcome := growByItself(o, k); !outcome.Finished() {
+			return outcome
+		}
+	}
+	return flow.Next
+}
+
+func growByItself(o *observed.Cluster, k kind) flow.Outcome {
+	if !filling(o, k) || !mayGrowAgain(o, k) {
 		return flow.Next
 	}
-	name, percent := fullest(o)
-	size, next := volume.Size(o.Cluster), nextSize(o.Cluster.Spec.Storage.AutoGrow, volume.Size(o.Cluster))
+	name, percent := fullest(o, k)
+	size := k.size(o)
+	next := nextSize(k.autoGrow(o), size)
 	if next.Cmp(size) <= 0 {
 		return flow.Next
 	}
-	message := fmt.Sprintf("They grow automatically, because the volume of %s was %d%% full.", name, percent)
-	o.Cluster.Status.Storage = &v1alpha1.StorageStatus{Size: next, GrownAt: *observed.TimeOf(o.Now), Message: message}
-	return flow.Save(v1alpha1.ReasonVolumesGrowing, fmt.Sprintf("The volumes are to grow from %s to %s. %s", size.String(), next.String(), message))
+	message := fmt.Sprintf("They grow automatically, because the %s of %s was %d%% full.", k.name, name, percent)
+	k.grow(o, &v1alpha1.StorageStatus{Size: next, GrownAt: *observed.TimeOf(o.Now), Message: message})
+	return flow.Save(v1alpha1.ReasonVolumesGrowing, fmt.Sprintf("The %ss are to grow from %s to %s. %s", k.name, size.String(), next.String(), message))
 }
 
-// Filling says whether a volume is used so far that all of them grow by themselves, where that is wanted.
+// Filling says whether a volume is used so far that all of its kind grow by themselves, where that is wanted.
 func Filling(o *observed.Cluster) bool {
-	grow := o.Cluster.Spec.Storage.AutoGrow
+	return slices.ContainsFunc(kinds, func(k kind) bool { return filling(o, k) })
+}
+
+func filling(o *observed.Cluster, k kind) bool {
+	grow := k.autoGrow(o)
 	if grow == nil {
 		return false
 	}
-	_, percent := fullest(o)
+	_, percent := fullest(o, k)
 	return percent >= int(grow.AtPercent)
 }
 
 // mayGrowAgain: all volumes have the size that is wanted, and may have a larger one.
-func mayGrowAgain(o *observed.Cluster) bool {
-	if grown := o.Cluster.Status.Storage; grown != nil && o.Now.Sub(grown.GrownAt.Time) < GrowPause {
+func mayGrowAgain(o *observed.Cluster, k kind) bool {
+	if grown := k.grown(o); grown != nil && o.Now.Sub(grown.GrownAt.Time) < GrowPause {
 		return false
 	}
-	claims := o.CurrentClaims()
+	claims := k.claims(o)
 	for _, claim := range claims {
 		capacity := volume.Capacity(claim)
 		if TooSmall(o, claim) || capacity.IsZero() || lacksSpace(o, claim) || barrier(o, claim) != "" {
@@ -59,16 +74,16 @@ func mayGrowAgain(o *observed.Cluster) bool {
 }
 
 // fullest is the instance whose volume is used most, by the word of its agent, and how many percent that is.
-func fullest(o *observed.Cluster) (name string, percent int) {
+func fullest(o *observed.Cluster, k kind) (name string, percent int) {
 	if observed.StandsBy(o) {
-		return o.Names.Instance(0), usedPercent(volumeOfStandby(o))
+		return o.Names.Instance(0), usedPercent(k.ofStandby(o))
 	}
 	for ordinal := range o.Reach() {
 		agent := o.Agent(ordinal)
 		if agent == nil {
 			continue
 		}
-		if used := usedPercent(agent.Volume); used > percent {
+		if used := usedPercent(k.seen(agent)); used > percent {
 			name, percent = agent.Pod, used
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // TooSmall says that a claim requests less than is desired, and that its instance is to keep it.
 func TooSmall(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
 	requested := volume.Requested(claim)
-	return requested.Cmp(volume.Size(o.Cluster)) < 0 && !volume.Outgoing(o.Cluster, claim)
+	return requested.Cmp(volume.SizeOf(o.Cluster, claim)) < 0 && !volume.Outgoing(o.Cluster, claim)
 }
 
 // barrier says in a sentence why a claim can't be enlarged; empty: it can.
@@ -38,7 +38,7 @@ func barrier(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) string {
 // Growing says how far the volumes are from the size that is wanted; an empty reason: they have it.
 func Growing(o *observed.Cluster) condition.Finding {
 	for _, look := range []func(*observed.Cluster, *corev1.PersistentVolumeClaim) condition.Finding{barred, refusedGrowth, onItsWay} {
-		for _, claim := range o.CurrentClaims() {
+		for _, claim := range observed.CurrentVolumes(o) {
 			if found := look(o, claim); found.Reason != "" {
 				return found
 			}
@@ -55,9 +55,9 @@ func barred(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.
 	if why == "" {
 		return condition.Finding{}
 	}
-	requested, size := volume.Requested(claim), volume.Size(o.Cluster)
+	requested, size := volume.Requested(claim), volume.SizeOf(o.Cluster, claim)
 	otherwise := "Otherwise restore a backup into a new PostgresCluster with another class"
-	if o.Wanted() > 1 {
+	if o.Wanted() > 1 && o.Cluster.Spec.Storage.WAL == nil {
 		otherwise = "Otherwise move the instances to another class: set spec.storage.storageClassName, and spec.storage.move: {}"
 	}
 	if ptr.Deref(claim.Spec.StorageClassName, "") == "" { // nothing else helps
@@ -75,21 +75,21 @@ func refusedGrowth(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) con
 	if why == "" {
 		return condition.Finding{}
 	}
-	size := volume.Size(o.Cluster)
+	size := volume.SizeOf(o.Cluster, claim)
 	return condition.False(v1alpha1.ReasonExpansionFailed, fmt.Sprintf("PersistentVolumeClaim %s can't be enlarged to %s: %s", claim.Name, size.String(), phrase.Sentence(why)))
 }
 
 // lacksSpace says that a claim has a volume, and one that is smaller than is wanted.
 func lacksSpace(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
 	capacity := volume.Capacity(claim)
-	return !capacity.IsZero() && capacity.Cmp(volume.Size(o.Cluster)) < 0 && !volume.Outgoing(o.Cluster, claim)
+	return !capacity.IsZero() && capacity.Cmp(volume.SizeOf(o.Cluster, claim)) < 0 && !volume.Outgoing(o.Cluster, claim)
 }
 
 func onItsWay(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {
 	if !TooSmall(o, claim) && !lacksSpace(o, claim) {
 		return condition.Finding{}
 	}
-	size, capacity := volume.Size(o.Cluster), volume.Capacity(claim)
+	size, capacity := volume.SizeOf(o.Cluster, claim), volume.Capacity(claim)
 	message := fmt.Sprintf("PersistentVolumeClaim %s grows from %s to %s", claim.Name, capacity.String(), size.String())
 	switch {
 	case claim.Status.Phase != corev1.ClaimBound:
@@ -99,7 +99,7 @@ func onItsWay(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) conditio
 	default:
 		message += "."
 	}
-	if grown := o.Cluster.Status.Storage; grown != nil && grown.Size.Cmp(size) == 0 {
+	if grown := kindOf(claim).grown(o); grown != nil && grown.Size.Cmp(size) == 0 {
 		message += phrase.Prefixed(" ", grown.Message)
 	}
 	return condition.False(v1alpha1.ReasonVolumesGrowing, message)

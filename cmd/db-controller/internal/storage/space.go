@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"time"
@@ -31,10 +32,12 @@ func InstanceStorage(o *observed.Cluster, ordinal int, known []v1alpha1.Instance
 		}
 	}
 	storage.Capacity = capacityOf(claim)
-	if agent := o.Agents[o.Names.Instance(ordinal)]; agent != nil && agent.Volume != nil {
+	agent := o.Agents[o.Names.Instance(ordinal)]
+	if agent != nil && agent.Volume != nil {
 		reportVolume(agent.Volume, storage)
 	}
-	if agent := o.Agents[o.Names.Instance(ordinal)]; agent != nil && agent.Disk != nil {
+	storage.WAL = walVolume(o, ordinal, storage.WAL, agent)
+	if agent != nil && agent.Disk != nil {
 		storage.StalledSince = nil
 		if since := agent.Disk.StalledSince; !since.IsZero() {
 			storage.StalledSince = &metav1.Time{Time: since}
@@ -44,6 +47,26 @@ func InstanceStorage(o *observed.Cluster, ordinal int, known []v1alpha1.Instance
 		return nil
 	}
 	return storage
+}
+
+// walVolume is what is known of the WAL volume of an instance; nil: it has none.
+func walVolume(o *observed.Cluster, ordinal int, known *v1alpha1.WALVolume, agent *agentapi.Status) *v1alpha1.WALVolume {
+	claim := observed.WALClaim(o, ordinal)
+	if claim == nil {
+		return nil
+	}
+	wal := &v1alpha1.WALVolume{}
+	if known != nil {
+		*wal = *known
+	}
+	wal.Name, wal.Capacity = claim.Name, capacityOf(claim)
+	if agent == nil || agent.WALVolume == nil {
+		return wal
+	}
+	seen := v1alpha1.InstanceStorage{Used: wal.Used, Percent: wal.Percent, State: wal.State, Message: wal.Message}
+	reportVolume(agent.WALVolume, &seen)
+	wal.Used, wal.Percent, wal.State, wal.Message = seen.Used, seen.Percent, seen.State, seen.Message
+	return wal
 }
 
 func capacityOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
@@ -75,7 +98,8 @@ func near(a, b, step int64) bool { return max(a, b)-min(a, b) < step }
 
 // Space says whether the volumes have space left, by what the agents have said last.
 func Space(o *observed.Cluster) condition.Finding {
-	var almost, full, stalled *v1alpha1.InstanceStatus
+	var almost, full *volumeState
+	var stalled *v1alpha1.InstanceStatus
 	known := false
 	instances := o.Cluster.Status.Instances
 	for i := range instances {
@@ -87,11 +111,13 @@ func Space(o *observed.Cluster) condition.Finding {
 			continue
 		}
 		known = true
-		switch {
-		case storage.State == v1alpha1.SpaceFull && (full == nil || instances[i].Role == v1alpha1.RolePrimary):
-			full = &instances[i]
-		case storage.State == v1alpha1.SpaceAlmostFull && (almost == nil || instances[i].Role == v1alpha1.RolePrimary):
-			almost = &instances[i]
+		for _, v := range volumesOf(&instances[i]) {
+			switch {
+			case v.state == v1alpha1.SpaceFull && (full == nil || v.primary):
+				full = &v
+			case v.state == v1alpha1.SpaceAlmostFull && (almost == nil || v.primary):
+				almost = &v
+			}
 		}
 	}
 	endangered := availability.Endangered(o)
@@ -102,23 +128,41 @@ func Space(o *observed.Cluster) condition.Finding {
 		return condition.False(v1alpha1.ReasonClaimRefused, refusedClaim(o))
 	case stalled != nil:
 		return condition.False(v1alpha1.ReasonDiskStalled, stall(stalled))
-	case full != nil && full.Role == v1alpha1.RolePrimary:
-		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The volume of the primary %s is full, and clients may only read until there is space: %s %s",
-			full.Name, phrase.Sentence(full.Storage.Message), forSpace(o)))
+	case full != nil && full.primary:
+		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The %s of the primary %s is full, and clients may only read until there is space: %s %s",
+			full.kind.name, full.instance, phrase.Sentence(full.message), forSpace(o, full.kind)))
 	case full != nil:
-		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The volume of %s is full: %s %s", full.Name, phrase.Sentence(full.Storage.Message), forSpace(o)))
+		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The %s of %s is full: %s %s", full.kind.name, full.instance, phrase.Sentence(full.message), forSpace(o, full.kind)))
 	case almost != nil:
-		return condition.False(v1alpha1.ReasonAlmostFull, fmt.Sprintf("The volume of %s is nearly full: %s %s", almost.Name, phrase.Sentence(almost.Storage.Message), forSpace(o)))
+		return condition.False(v1alpha1.ReasonAlmostFull, fmt.Sprintf("The %s of %s is nearly full: %s %s", almost.kind.name, almost.instance, phrase.Sentence(almost.message), forSpace(o, almost.kind)))
 	case !known:
 		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has reported yet how full its volume is.")
 	}
 	return condition.True(v1alpha1.ReasonEnoughSpace, "All volumes have space left.")
 }
 
+// volumeState is how full a volume of an instance is.
+type volumeState struct {
+	kind     kind
+	instance string
+	primary  bool
+	state    v1alpha1.SpaceState
+	message  string
+}
+
+func volumesOf(instance *v1alpha1.InstanceStatus) []volumeState {
+	storage, primary := instance.Storage, instance.Role == v1alpha1.RolePrimary
+	all := []volumeState{{dataKind, instance.Name, primary, storage.State, storage.Message}}
+	if wal := storage.WAL; wal != nil {
+		all = append(all, volumeState{walKind, instance.Name, primary, wal.State, wal.Message})
+	}
+	return all
+}
+
 // refusedClaim says which claim can't be created, and why; empty: all can.
 func refusedClaim(o *observed.Cluster) string {
 	for ordinal := range o.Wanted() {
-		if why := o.Refused[o.Names.Volume(ordinal)]; why != "" && o.Claim(ordinal) == nil {
+		if why := cmp.Or(o.Refused[o.Names.Volume(ordinal)], o.Refused[o.Names.WALVolume(ordinal)]); why != "" && observed.MissingClaim(o, ordinal) != "" {
 			return fmt.Sprintf("%s has no volume: %s The other instances run without it. Make room for it, or lower spec.instances.", o.Names.Instance(ordinal), phrase.Sentence(why))
 		}
 	}
@@ -135,13 +179,13 @@ func stall(instance *v1alpha1.InstanceStatus) string {
 }
 
 // forSpace is what a person can do about a volume that fills.
-func forSpace(o *observed.Cluster) string {
-	size := volume.Size(o.Cluster)
-	if grow := o.Cluster.Spec.Storage.AutoGrow; grow != nil {
+func forSpace(o *observed.Cluster, k kind) string {
+	size := k.size(o)
+	if grow := k.autoGrow(o); grow != nil {
 		if size.Cmp(grow.Limit) >= 0 {
-			return fmt.Sprintf("Volumes have grown to their limit. Fix the cause, or raise spec.storage.autoGrow.limit beyond %s.", grow.Limit.String())
+			return fmt.Sprintf("Volumes have grown to their limit. Fix the cause, or raise %s.autoGrow.limit beyond %s.", k.field(), grow.Limit.String())
 		}
 		return fmt.Sprintf("Volumes grow automatically up to %s.", grow.Limit.String())
 	}
-	return fmt.Sprintf("Fix the cause, or raise spec.storage.size beyond %s.", size.String())
+	return fmt.Sprintf("Fix the cause, or raise %s.size beyond %s.", k.field(), size.String())
 }

@@ -35,20 +35,23 @@ func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Out
 		wanted = 1 // of a claim that no pod mounts Kubernetes says time and again that it waits for one
 	}
 	for ordinal := range wanted {
-		err := s.ensureVolume(ctx, o, ordinal)
-		if apierrors.IsForbidden(err) && !o.AwaitsInit() {
-			o.Refused[o.Names.Volume(ordinal)] = err.Error()
-			continue
-		}
-		if err != nil {
-			return flow.Retry(err)
+		for _, wanted := range volume.Claims(o.Cluster, ordinal) {
+			err := s.ensureVolume(ctx, o, wanted)
+			if apierrors.IsForbidden(err) && !o.AwaitsInit() {
+				o.Refused[wanted.Name] = err.Error()
+				continue
+			}
+			if err != nil {
+				return flow.Retry(err)
+			}
 		}
 	}
 	return flow.Next
 }
 
-func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal int) error {
-	claim := o.Claim(ordinal)
+func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, wanted *corev1.PersistentVolumeClaim) error {
+	key := observed.Key("PersistentVolumeClaim", wanted.Name)
+	claim, _ := o.Live[key].(*corev1.PersistentVolumeClaim)
 	switch {
 	case claim != nil && volume.IsRetained(claim):
 		reclaimed := volume.Reclaimed(claim, o.Cluster)
@@ -57,13 +60,13 @@ func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal i
 		}
 		log.FromContext(ctx).Info("Took volume back", "name", claim.Name)
 	case claim == nil:
-		claim = volume.Claim(o.Cluster, ordinal)
+		claim = wanted
 		err := o.Own.Taken(s.Client.Create(ctx, claim, client.FieldOwner(apply.FieldManager)))
 		if client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
-		o.Own.Remember(observed.Key("PersistentVolumeClaim", claim.Name), claim)
-		o.Live[observed.Key("PersistentVolumeClaim", claim.Name)] = claim // the same pass may grant them all
+		o.Own.Remember(key, claim)
+		o.Live[key] = claim // the same pass may grant them all
 		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	}
 	return nil
@@ -71,7 +74,7 @@ func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal i
 
 // ReleaseVolumes deletes the volumes, or leaves them behind with a label that says whose they were.
 func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	for _, claim := range o.ExistingClaims() {
+	for _, claim := range observed.ExistingVolumes(o) {
 		if !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -120,7 +123,7 @@ func recordOf(o *observed.Cluster) *volume.Record {
 // GrowVolumes requests larger volumes. It is done whatever state the database is in: a full volume may be why it is down.
 // What is refused for one claim stands in nobody's way.
 func (s *Steps) GrowVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	for _, claim := range o.CurrentClaims() {
+	for _, claim := range observed.CurrentVolumes(o) {
 		if !TooSmall(o, claim) || claim.Status.Phase != corev1.ClaimBound || barrier(o, claim) != "" {
 			continue
 		}
@@ -132,7 +135,7 @@ func (s *Steps) GrowVolumes(ctx context.Context, o *observed.Cluster) flow.Outco
 }
 
 func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
-	size, requested := volume.Size(o.Cluster), volume.Requested(claim)
+	size, requested := volume.SizeOf(o.Cluster, claim), volume.Requested(claim)
 	err := s.Client.Patch(ctx, volume.Enlarged(claim, size), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
@@ -167,7 +170,7 @@ func removable(o *observed.Cluster) (claims []*corev1.PersistentVolumeClaim) {
 	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
 		return nil
 	}
-	for _, claim := range o.ExistingClaims() {
+	for _, claim := range observed.ExistingVolumes(o) {
 		instance := protocol.InstanceOf(claim.Name)
 		removed := o.Names.Ordinal(instance) >= o.Wanted()
 		if removed && volume.Belongs(claim, o.Cluster) && claim.DeletionTimestamp.IsZero() && !scaling.MayTakeOver(o, instance) && o.PreviousOn[instance] == "" {

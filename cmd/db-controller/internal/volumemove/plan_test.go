@@ -52,7 +52,7 @@ func approve(o *observed.Cluster) {
 		o.Cluster.Spec.Storage.Move.Plan = move.Plan
 	}
 	Plan(context.Background(), o)
-	o.StatefulSet().Spec.VolumeClaimTemplates[0] = volume.Template(o.Cluster)
+	o.StatefulSet().Spec.VolumeClaimTemplates[0] = volume.Templates(o.Cluster)[0]
 	observedtest.Tell(o)
 }
 
@@ -194,7 +194,7 @@ func TestAnInstanceLeavesAClassThatGivesItNoVolume(t *testing.T) {
 		Plan(t.Context(), o)
 		o.Cluster.Spec.Storage.Move.Plan = o.Cluster.Status.StorageMove.Plan
 	}
-	o.StatefulSet().Spec.VolumeClaimTemplates[0] = volume.Template(o.Cluster)
+	o.StatefulSet().Spec.VolumeClaimTemplates[0] = volume.Templates(o.Cluster)[0]
 	observedtest.Tell(o)
 	if (&Steps{}).Next(t.Context(), o); o.Cluster.Status.StorageMove.Leaving() != "shop-2" {
 		t.Fatalf("%s, %+v", message(o), o.Cluster.Status.StorageMove)

@@ -184,6 +184,11 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 	if wanted != nil && wanted.StorageClassName != nil {
 		spec.Storage.StorageClassName = wanted.StorageClassName
 	}
+	if wanted != nil && wanted.WAL != nil {
+		if err := resizeWAL(&spec.Storage, wanted.WAL); err != nil {
+			return err
+		}
+	}
 	switch {
 	case spec.Storage.Size.IsZero():
 		return errors.New("the backup doesn't say how large the volume was: set spec.destination.newCluster.storage.size")
@@ -191,6 +196,33 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 		return fmt.Errorf("the backup holds %s, and a volume of %s is too small for it: set spec.destination.newCluster.storage.size to more",
 			resource.NewQuantity(needed, resource.BinarySI), spec.Storage.Size.String())
 	}
+	return nil
+}
+
+// resizeWAL sets the storage of WAL. What a backup holds is the same with a WAL volume and without one.
+func resizeWAL(storage *v1alpha1.StorageSpec, wanted *v1alpha1.NewWALStorage) error {
+	if wanted.None {
+		storage.WAL = nil
+		return nil
+	}
+	wal := &v1alpha1.WALStorage{}
+	if storage.WAL != nil {
+		wal = storage.WAL.DeepCopy()
+	}
+	if wanted.Size != "" {
+		size, err := resource.ParseQuantity(wanted.Size)
+		if err != nil {
+			return fmt.Errorf("spec.destination.newCluster.storage.wal.size %q is not a size; write one such as 4Gi", wanted.Size)
+		}
+		wal.Size = size
+	}
+	if wanted.StorageClassName != nil {
+		wal.StorageClassName = wanted.StorageClassName
+	}
+	if wal.Size.IsZero() {
+		return errors.New("the backup's cluster had no WAL volume: set spec.destination.newCluster.storage.wal.size")
+	}
+	storage.WAL, storage.Move = wal, nil
 	return nil
 }
 

@@ -115,6 +115,41 @@ func TestOverridesReplaceAndAdd(t *testing.T) {
 	}
 }
 
+// What a backup holds is the same with a WAL volume and without one.
+func TestTheNewClusterHasAWALVolumeIfTheOldOneHadOrItIsAskedFor(t *testing.T) {
+	with := shopSpec()
+	with.Storage.WAL = &v1alpha1.WALStorage{Size: resource.MustParse("4Gi"), AutoGrow: &v1alpha1.AutoGrow{Limit: resource.MustParse("8Gi")}}
+	for name, c := range map[string]struct {
+		recorded v1alpha1.PostgresClusterSpec
+		wanted   *v1alpha1.NewWALStorage
+		want     string // size
+		refused  bool
+	}{
+		"as it was, without": {shopSpec(), nil, "", false},
+		"as it was, with":    {with, nil, "4Gi", false},
+		"left out":           {with, &v1alpha1.NewWALStorage{None: true}, "", false},
+		"larger":             {with, &v1alpha1.NewWALStorage{Size: "6Gi"}, "6Gi", false},
+		"added":              {shopSpec(), &v1alpha1.NewWALStorage{Size: "2Gi"}, "2Gi", false},
+		"added of no size":   {shopSpec(), &v1alpha1.NewWALStorage{StorageClassName: new(string)}, "", true},
+	} {
+		header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, c.recorded, true)}}
+		spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{WAL: c.wanted}}), "repo", provenance{trusted: true})
+		if (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		size := ""
+		if wal := spec.Storage.WAL; wal != nil {
+			size = wal.Size.String()
+		}
+		if size != c.want {
+			t.Errorf("%s: %q, want %q", name, size, c.want)
+		}
+	}
+}
+
 func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
 	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}, Totals: backup.Totals{LogicalBytes: 3 << 30}}
 	_, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo", provenance{trusted: true})

@@ -119,6 +119,9 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true})
 	}
 	mounts = append(mounts, corev1.VolumeMount{Name: volume.TemplateName, MountPath: agentapi.VolumeDir})
+	if cluster.Spec.Storage.WAL != nil {
+		mounts = append(mounts, corev1.VolumeMount{Name: volume.WALTemplateName, MountPath: agentapi.WALVolumeDir})
+	}
 	add("config", filepath.Dir(agentapi.ConfigFile), corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: names.Config()}, DefaultMode: ptr.To[int32](0o444),
 	}})

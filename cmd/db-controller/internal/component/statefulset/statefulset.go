@@ -3,7 +3,6 @@ package statefulset
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -62,7 +61,7 @@ func Build(cluster *v1alpha1.PostgresCluster, in Inputs) *appsv1.StatefulSet {
 				v1alpha1.LabelComponent: workload.ComponentInstance,
 			}},
 			Template:             template(cluster, in),
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{volume.Template(cluster)},
+			VolumeClaimTemplates: volume.Templates(cluster),
 		},
 	}
 }

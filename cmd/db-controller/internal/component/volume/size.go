@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // Size that each volume of a cluster is to have: what spec requests, or what it has grown to by itself. In a move it is that of the plan:
@@ -14,12 +15,45 @@ func Size(cluster *v1alpha1.PostgresCluster) resource.Quantity {
 	return grown(cluster, shape(cluster).Size)
 }
 
+// WALSize that each WAL volume of a cluster is to have; zero: there are none.
+func WALSize(cluster *v1alpha1.PostgresCluster) resource.Quantity {
+	wal := cluster.Spec.Storage.WAL
+	if wal == nil {
+		return resource.Quantity{}
+	}
+	if grown := cluster.Status.WALStorage; grown != nil && grown.Size.Cmp(wal.Size) > 0 {
+		return grown.Size
+	}
+	return wal.Size
+}
+
+// SizeOf is the size that a claim of a cluster is to have.
+func SizeOf(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	if IsWAL(claim) {
+		return WALSize(cluster)
+	}
+	return Size(cluster)
+}
+
+// IsWAL says whether a claim, or a template of one, is for WAL.
+func IsWAL(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Name == WALTemplateName || protocol.IsWALClaim(claim.Name)
+}
+
 // Class that each volume of a cluster is to have; nil: the default class.
 func Class(cluster *v1alpha1.PostgresCluster) *string {
 	if class := shape(cluster).StorageClassName; class != "" {
 		return &class
 	}
 	return nil
+}
+
+// ClassOf is the class that a claim of a cluster is to have; nil: the default class.
+func ClassOf(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) *string {
+	if wal := cluster.Spec.Storage.WAL; wal != nil && IsWAL(claim) {
+		return wal.StorageClassName
+	}
+	return Class(cluster)
 }
 
 // ClassSettled says whether new volumes have the class that spec requests, or that was approved.
@@ -73,7 +107,7 @@ func Unlike(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeCla
 
 // Outgoing says whether a claim is of a class from which its instance is being moved, so that it needs to grow no more.
 func Outgoing(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) bool {
-	return moveIs(cluster, v1alpha1.StorageMoveMoving) && otherClass(claim, shape(cluster).StorageClassName)
+	return !IsWAL(claim) && moveIs(cluster, v1alpha1.StorageMoveMoving) && otherClass(claim, shape(cluster).StorageClassName)
 }
 
 func otherClass(claim *corev1.PersistentVolumeClaim, class string) bool {

@@ -4,34 +4,66 @@ package volume
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 )
 
-// TemplateName of the claim in the StatefulSet.
-const TemplateName = "data"
+// Names of the claims in the StatefulSet.
+const (
+	TemplateName    = "data"
+	WALTemplateName = "wal"
+)
 
 // Claim of the instance with this ordinal. It is created ahead of the StatefulSet, because the first data is written
 // before there is one.
 func Claim(cluster *v1alpha1.PostgresCluster, ordinal int) *corev1.PersistentVolumeClaim {
-	claim := Template(cluster)
+	claim := template(cluster, TemplateName, Class(cluster), Size(cluster))
 	claim.Namespace, claim.Name = cluster.Namespace, component.NamesOf(cluster).Volume(ordinal)
 	return &claim
 }
 
-// Template of the claims in the StatefulSet.
-func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
+// WALClaim of the instance with this ordinal; nil: WAL is on the volume of the data.
+func WALClaim(cluster *v1alpha1.PostgresCluster, ordinal int) *corev1.PersistentVolumeClaim {
+	wal := cluster.Spec.Storage.WAL
+	if wal == nil {
+		return nil
+	}
+	claim := template(cluster, WALTemplateName, wal.StorageClassName, WALSize(cluster))
+	claim.Namespace, claim.Name = cluster.Namespace, component.NamesOf(cluster).WALVolume(ordinal)
+	return &claim
+}
+
+// Claims of the instance with this ordinal.
+func Claims(cluster *v1alpha1.PostgresCluster, ordinal int) []*corev1.PersistentVolumeClaim {
+	claims := []*corev1.PersistentVolumeClaim{Claim(cluster, ordinal)}
+	if wal := WALClaim(cluster, ordinal); wal != nil {
+		claims = append(claims, wal)
+	}
+	return claims
+}
+
+// Templates of the claims in the StatefulSet.
+func Templates(cluster *v1alpha1.PostgresCluster) []corev1.PersistentVolumeClaim {
+	templates := []corev1.PersistentVolumeClaim{template(cluster, TemplateName, Class(cluster), Size(cluster))}
+	if wal := cluster.Spec.Storage.WAL; wal != nil {
+		templates = append(templates, template(cluster, WALTemplateName, wal.StorageClassName, WALSize(cluster)))
+	}
+	return templates
+}
+
+func template(cluster *v1alpha1.PostgresCluster, name string, class *string, size resource.Quantity) corev1.PersistentVolumeClaim {
 	labels := component.Labels(cluster, component.Data)
 	labels[component.LabelClusterUID] = string(cluster.Identity())
 	return corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: TemplateName, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: Class(cluster),
+			StorageClassName: class,
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: Size(cluster)},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}

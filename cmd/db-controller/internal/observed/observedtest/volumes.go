@@ -35,6 +35,24 @@ func Bound(change func(*observed.Cluster)) *observed.Cluster {
 	})
 }
 
+// WithWAL gives the instances WAL volumes of 4Gi.
+func WithWAL(o *observed.Cluster) {
+	o.Cluster.Spec.Storage.WAL = &v1alpha1.WALStorage{Size: resource.MustParse("4Gi"), StorageClassName: ptr.To("fast")}
+	for ordinal := range 3 {
+		claim := volume.WALClaim(o.Cluster, ordinal)
+		claim.Status = corev1.PersistentVolumeClaimStatus{
+			Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("4Gi")},
+		}
+		o.Live[observed.Key("PersistentVolumeClaim", claim.Name)] = claim
+		FillWAL(o, ordinal, 40)
+	}
+}
+
+// FillWAL fills the WAL volume of an instance.
+func FillWAL(o *observed.Cluster, ordinal int, percent int64) {
+	o.Agents[o.Names.Instance(ordinal)].WALVolume = &agentapi.VolumeStatus{Bytes: 4 * GiB, UsedBytes: 4*GiB*percent/100 + 1}
+}
+
 // Fill fills the volume of an instance.
 func Fill(o *observed.Cluster, ordinal int, percent int64) {
 	o.Agents[o.Names.Instance(ordinal)].Volume = &agentapi.VolumeStatus{Bytes: 10 * GiB, UsedBytes: 10*GiB*percent/100 + 1}
