@@ -105,7 +105,7 @@ func deleteLocked(ctx context.Context, store objstore.Store, name lookup.Name, g
 
 // unread refuses what somebody reads.
 func unread(ctx context.Context, store objstore.Store, name lookup.Name, now time.Time) error {
-	all, err := readnotice.Of(ctx, store, name.Lineage, now)
+	all, err := readnotice.List(ctx, store, name.Lineage, now)
 	if err != nil {
 		return err
 	}

@@ -506,9 +506,9 @@ func TestNothingIsDeletedWhileSomebodyElseDeletesFromTheLineage(t *testing.T) {
 
 func TestABackupIsNotDeletedWhileSomebodyReadsIt(t *testing.T) {
 	b := shop(t)
-	stop := readnotice.Say(t.Context(), b.store, sample.Lineage, readnotice.Reader{ID: "r", Name: "Restore staging/copy", Backup: "shop-first"}, func(err error) { t.Error(err) })
+	stop := readnotice.Announce(t.Context(), b.store, sample.Lineage, readnotice.Reader{ID: "r", Name: "Restore staging/copy", Backup: "shop-first"}, func(err error) { t.Error(err) })
 	b.wants(exitFailed, []string{
-		"nothing was deleted: Restore staging/copy reads shop-first", "delete the object readers/" + sample.Lineage + "/r first",
+		"nothing was deleted: Restore staging/copy is reading shop-first", "delete the object readers/" + sample.Lineage + "/r first",
 	}, "delete", "shop-first", "--yes")
 	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-second"}, "delete", "shop-second", "--yes")
 	stop()

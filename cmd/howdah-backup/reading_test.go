@@ -53,7 +53,7 @@ func TestARestoreSaysInTheBucketThatItReadsUnlessItIsToldNotTo(t *testing.T) {
 		"by itself":               {func(*restore) {}, false, 1, ""},
 		"with --write-nothing":    {func(r *restore) { r.silent = true }, false, 0, ""},
 		"as of an earlier time":   {func(r *restore) { r.place.AsOf = "2026-03-04T05:06:07Z" }, false, 0, ""},
-		"where it may only read":  {func(*restore) {}, true, 0, "That the backup is read can't be said in the bucket ("},
+		"where it may only read":  {func(*restore) {}, true, 0, "The bucket does not accept a notice that this backup is being read ("},
 		"from a copy in a folder": {func(r *restore) { r.place.Settings = connection.Settings{Folder: t.TempDir()} }, false, 0, ""},
 	} {
 		asked := &requests{refuses: c.refuses}

@@ -83,7 +83,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	flags.BoolVar(&r.latest, "latest", false, "replay everything in the archive")
 	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
 	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does at the target: promote, pause or shutdown")
-	flags.BoolVar(&r.silent, "write-nothing", false, "don't say in the bucket that the backup is read; otherwise nobody deletes it meanwhile, if the credentials may write")
+	flags.BoolVar(&r.silent, "write-nothing", false, "write no notice to the bucket that the backup is being read, which prevents its deletion meanwhile")
 	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: where to put a tablespace; if not set, <target-dir>.tablespaces/OID")
 	bounds(command, &r.workers, &r.megabytes)
 	command.MarkFlagsMutuallyExclusive("to-time", "to-lsn", "to-name", "latest", "immediate")
@@ -159,10 +159,10 @@ func (r *restore) sayReading(ctx context.Context, place connection.Place, header
 	if err != nil {
 		host = "a host without a name"
 	}
-	return readnotice.Say(ctx, store, header.Lineage, readnotice.Reader{
+	return readnotice.Announce(ctx, store, header.Lineage, readnotice.Reader{
 		ID: "howdah-backup-" + strings.ToLower(rand.Text()), Name: "howdah-backup restore on " + host, Backup: header.ID,
 	}, func(err error) {
-		fmt.Fprintf(r.errOut, "That the backup is read can't be said in the bucket (%s), so nothing prevents that it is deleted meanwhile.\n", strings.TrimSuffix(objstore.Explain(err), "."))
+		fmt.Fprintf(r.errOut, "The bucket does not accept a notice that this backup is being read (%s), so others may delete it meanwhile.\n", strings.TrimSuffix(objstore.Explain(err), "."))
 	}), nil
 }
 

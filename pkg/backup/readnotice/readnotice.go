@@ -1,6 +1,6 @@
-// Package readnotice lets those who read a backup say so in its bucket, so that nobody deletes it meanwhile: Restores of other namespaces and of
-// other Kubernetes clusters, and howdah-backup. What a reader says ends by itself, so that nobody has to clear away what a killed process leaves. It
-// is a request and no lock: a reader waits for nobody, and one that may not write to the bucket reads all the same.
+// Package readnotice announces in a bucket that one of its backups is being read, so that nobody deletes it meanwhile: by Restores of other namespaces
+// and other Kubernetes clusters, and by howdah-backup. A notice expires, so that what a killed process leaves needs no cleaning. It is a request, not a
+// lock: readers wait for nobody, and one without the right to write to the bucket reads without a notice.
 package readnotice
 
 import (
@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// Lasts is for how long a reader counts after it said so last, by the server's clock.
+	// Lasts is how long a notice is valid after it was last renewed, by the server's clock.
 	Lasts = time.Hour
 	// Longest is for how long those who delete wait for readers. Whoever can write to the bucket could keep them waiting forever otherwise.
 	Longest = 24 * time.Hour
-	// renewal is how often a reader says so again.
+	// renewal is how often a reader renews its notice.
 	renewal = 15 * time.Minute
-	// sayTimeout bounds each time: a reader doesn't wait for a store that it can do without.
-	sayTimeout = 20 * time.Second
+	// putTimeout bounds each write: a reader doesn't wait for a store that it can do without.
+	putTimeout = 20 * time.Second
 	// maxContent and maxText bound what is read of others, maxRead of how many, and maxReaders how many are listed: a bucket is not trusted.
 	maxContent, maxText, maxRead, maxReaders = 4 << 10, 200, 50, 1000
 )
@@ -38,7 +38,7 @@ type Reader struct {
 	Name string `json:"reader"`
 	// Backup that is read; empty: anything of the lineage may be.
 	Backup string `json:"backup,omitempty"`
-	// Until is when it ends to count unless it says so again.
+	// Until is when the notice expires unless it is renewed.
 	Until time.Time `json:"-"`
 }
 
@@ -47,12 +47,12 @@ func (r Reader) Reads(id string) bool { return r.Backup == "" || r.Backup == id 
 
 func (r Reader) String() string {
 	what := cmp.Or(r.Backup, "it")
-	return fmt.Sprintf("%s reads %s, as the bucket says; this ends at %s unless the reader continues", r.Name, what, r.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s is reading %s, according to its notice in the bucket, which expires at %s unless it is renewed", r.Name, what, r.Until.UTC().Format(time.RFC3339))
 }
 
-// Say says in the bucket that a lineage is read, and again and again until stop is called. A failure of the first time is tell's, of which
-// nothing else depends.
-func Say(ctx context.Context, store objstore.Store, lineage string, reader Reader, tell func(error)) (stop func()) {
+// Announce writes a notice that a lineage is being read, and renews it until stop is called. If the first write fails, tell is told, and nothing
+// else happens.
+func Announce(ctx context.Context, store objstore.Store, lineage string, reader Reader, tell func(error)) (stop func()) {
 	if err := errors.Join(layout.CheckName("lineage", lineage), layout.CheckName("reader", reader.ID)); err != nil {
 		tell(err)
 		return func() {}
@@ -76,27 +76,27 @@ func Say(ctx context.Context, store objstore.Store, lineage string, reader Reade
 				again.Stop()
 				return
 			case <-again.C:
-				_ = put(ctx, store, key, body) // the next time comes before the last one ends to count
+				_ = put(ctx, store, key, body) // the next renewal comes before the notice expires
 			}
 		}
 	}()
 	return func() {
 		cancel()
 		<-done // else what it puts last would stay
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putTimeout)
 		defer cancel()
 		_ = store.Delete(ctx, key)
 	}
 }
 
 func put(ctx context.Context, store objstore.Store, key string, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, sayTimeout)
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	return store.Put(ctx, key, body, objstore.PutOptions{})
 }
 
-// Of a lineage are those who read it at a time by the server's clock. What ended long ago is deleted.
-func Of(ctx context.Context, store objstore.Store, lineage string, now time.Time) ([]Reader, error) {
+// List is who reads a lineage at a time by the server's clock. Notices that have expired are deleted.
+func List(ctx context.Context, store objstore.Store, lineage string, now time.Time) ([]Reader, error) {
 	var found []Reader
 	var ended []string
 	for info, err := range store.List(ctx, layout.ReadersPrefix(lineage), "") {

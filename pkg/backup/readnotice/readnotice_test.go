@@ -21,7 +21,7 @@ func none(t *testing.T) func(error) {
 // of are the names of those who read.
 func of(t *testing.T, store objstore.Store, now time.Time) string {
 	t.Helper()
-	found, err := Of(t.Context(), store, "7-g1", now)
+	found, err := List(t.Context(), store, "7-g1", now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,10 @@ func of(t *testing.T, store objstore.Store, now time.Time) string {
 func TestAReaderCountsAsLongAsItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		stop := Say(t.Context(), store, "7-g1", Reader{ID: "a", Name: "Restore demo/back", Backup: "b1"}, none(t))
+		stop := Announce(t.Context(), store, "7-g1", Reader{ID: "a", Name: "Restore demo/back", Backup: "b1"}, none(t))
 		time.Sleep(30 * time.Hour)
 		synctest.Wait()
-		found, err := Of(t.Context(), store, "7-g1", time.Now())
+		found, err := List(t.Context(), store, "7-g1", time.Now())
 		if err != nil || len(found) != 1 || !found[0].Reads("b1") || found[0].Reads("b2") || !strings.HasPrefix(found[0].String(), "Restore demo/back reads b1, ") {
 			t.Errorf("found %v, %v", found, err)
 		}
@@ -55,7 +55,7 @@ func TestAReaderCountsAsLongAsItReads(t *testing.T) {
 func TestAReaderThatWasKilledCountsForAnHour(t *testing.T) {
 	clock := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	store := mem.NewAt(func() time.Time { return clock })
-	stop := Say(t.Context(), store, "7-g1", Reader{ID: "a", Name: "killed"}, none(t))
+	stop := Announce(t.Context(), store, "7-g1", Reader{ID: "a", Name: "killed"}, none(t))
 	defer stop()
 	if got := of(t, store, clock.Add(59*time.Minute)); got != "killed" {
 		t.Errorf("before: %q", got)
@@ -70,7 +70,7 @@ func TestAReaderThatWasKilledCountsForAnHour(t *testing.T) {
 
 func TestWhoMayNotWriteReadsAllTheSame(t *testing.T) {
 	told := error(nil)
-	stop := Say(t.Context(), readonly.New(mem.New()), "7-g1", Reader{ID: "a"}, func(err error) { told = err })
+	stop := Announce(t.Context(), readonly.New(mem.New()), "7-g1", Reader{ID: "a"}, func(err error) { told = err })
 	if stop(); !errors.Is(told, objstore.ErrReadOnly) {
 		t.Errorf("told %v", told)
 	}
@@ -86,7 +86,7 @@ func TestWhatCanNotBeReadMayReadAnything(t *testing.T) {
 		if err := store.Put(t.Context(), layout.ReaderKey("7-g1", "x"), []byte(said), objstore.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		found, err := Of(t.Context(), store, "7-g1", time.Now())
+		found, err := List(t.Context(), store, "7-g1", time.Now())
 		if err != nil || len(found) != 1 || found[0].Name != name || !found[0].Reads("b1") {
 			t.Errorf("%.40q: found %v, %v", said, found, err)
 		}
@@ -103,7 +103,7 @@ func TestAReaderBehindVeryManyIsNotOverlooked(t *testing.T) {
 		}
 	}
 	clock = clock.Add(Lasts)
-	stop := Say(t.Context(), store, "7-g1", Reader{ID: "z", Name: "behind them"}, none(t))
+	stop := Announce(t.Context(), store, "7-g1", Reader{ID: "z", Name: "behind them"}, none(t))
 	defer stop()
 	if got := of(t, store, clock); got != "Somebody" {
 		t.Errorf("first: %s", got)

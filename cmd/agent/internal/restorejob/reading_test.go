@@ -30,7 +30,7 @@ func TestARestoreSaysInTheBucketWhatItReadsFromTheFirstByteToTheLast(t *testing.
 			if call.Op != "get" && call.Op != "read" || !strings.HasPrefix(call.Key, "lineages/") {
 				return nil
 			}
-			found, err := readnotice.Of(t.Context(), b.store, b.lineage, time.Now())
+			found, err := readnotice.List(t.Context(), b.store, b.lineage, time.Now())
 			mu.Lock()
 			defer mu.Unlock()
 			if len(found) != 1 || !found[0].Reads("first") || found[0].Reads("second") {
@@ -45,7 +45,7 @@ func TestARestoreSaysInTheBucketWhatItReadsFromTheFirstByteToTheLast(t *testing.
 		if _, last, _ := b.rowsIn(b.restore(watched, task)); last != 200 || silent > 0 || len(said) != 1 || !said["Restore demo/back"] {
 			t.Errorf("it restored up to row %d; %d reads were not announced, and others by %v", last, silent, said)
 		}
-		if found, err := readnotice.Of(t.Context(), b.store, b.lineage, time.Now()); err != nil || len(found) > 0 {
+		if found, err := readnotice.List(t.Context(), b.store, b.lineage, time.Now()); err != nil || len(found) > 0 {
 			t.Errorf("at the end %v, %v", found, err)
 		}
 		if _, last, _ := b.rowsIn(b.restore(readonly.New(b.store), task)); last != 200 {

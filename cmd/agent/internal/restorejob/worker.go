@@ -207,8 +207,8 @@ func (r *restoring) sayReading(ctx context.Context) {
 	reader := readnotice.Reader{
 		ID: object.UID + "-" + strings.ToLower(rand.Text()), Name: fmt.Sprintf("Restore %s/%s", object.Namespace, object.Name), Backup: r.task.BackupID,
 	}
-	r.stopReading = readnotice.Say(ctx, r.store, r.task.Lineage, reader, func(err error) {
-		r.Log.Warn("That the backup is read can't be said in the bucket, so a deletion by somebody who doesn't know of this Restore is not prevented", "error", err)
+	r.stopReading = readnotice.Announce(ctx, r.store, r.task.Lineage, reader, func(err error) {
+		r.Log.Warn("The bucket does not accept a notice that this backup is being read, so others may delete it meanwhile", "error", err)
 	})
 }
 

@@ -111,7 +111,7 @@ func (r *Reconciler) unread(ctx context.Context, store objstore.Store, o *observ
 	if o.backup.Status.CompletedAt == nil || !r.Now().Before(end) && !there.Before(end) { // either clock may be ahead
 		return nil
 	}
-	all, err := readnotice.Of(ctx, store, plan.Lineage, there)
+	all, err := readnotice.List(ctx, store, plan.Lineage, there)
 	if err != nil {
 		return err
 	}

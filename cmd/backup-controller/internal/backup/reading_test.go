@@ -76,7 +76,7 @@ func TestABackupStaysWhileTheBucketSaysThatItIsRead(t *testing.T) {
 		id := b.Status.Plan.ID
 		writeBackup(t, store, id, 2)
 		b.DeletionTimestamp = &metav1.Time{Time: noon.Add(-c.since)}
-		stop := readnotice.Say(t.Context(), store, "7-g1", readnotice.Reader{ID: "r", Name: "Restore staging/copy", Backup: strings.ReplaceAll(c.reads, "-", id)}, func(err error) { t.Error(err) })
+		stop := readnotice.Announce(t.Context(), store, "7-g1", readnotice.Reader{ID: "r", Name: "Restore staging/copy", Backup: strings.ReplaceAll(c.reads, "-", id)}, func(err error) { t.Error(err) })
 		r := &Reconciler{
 			Dependencies: manager.Dependencies{Live: fakeapi.New(), Now: func() time.Time { return noon }}, Deletions: &deletionlock.Locks{},
 			Open: func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
@@ -85,7 +85,7 @@ func TestABackupStaysWhileTheBucketSaysThatItIsRead(t *testing.T) {
 		}
 		repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "minio", UID: "r"}}
 		result := r.deleteNow(t.Context(), &observed{backup: b, planned: repo})
-		if c.stays && (!errors.Is(result.err, errBeingRead) || !strings.Contains(result.err.Error(), "Restore staging/copy reads")) || !c.stays && result.err != nil {
+		if c.stays && (!errors.Is(result.err, errBeingRead) || !strings.Contains(result.err.Error(), "Restore staging/copy is reading")) || !c.stays && result.err != nil {
 			t.Errorf("%s: %v", name, result.err)
 		}
 		if _, err := backup.ReadHeader(t.Context(), store, "7-g1", id); (err == nil) != c.stays {

@@ -11,7 +11,7 @@ import (
 // awaitReaders says whether a lineage, which is locked in the bucket, is read by somebody of whom only the bucket tells. They are waited for as long
 // as one may read: whoever can write to the bucket could keep everything forever otherwise.
 func (r *run) awaitReaders(ctx context.Context, lineage string) (waits bool, err error) {
-	found, err := readnotice.Of(ctx, r.store, lineage, r.Deletions.ServerTime(r.repo, lineage))
+	found, err := readnotice.List(ctx, r.store, lineage, r.Deletions.ServerTime(r.repo, lineage))
 	if err != nil {
 		return false, err
 	}

@@ -17,7 +17,7 @@ import (
 // reads says in the bucket that b4 is read by somebody of whom nothing is known here.
 func (b *bucket) reads() (stop func()) {
 	b.Helper()
-	return readnotice.Say(b.Context(), b, "7-g1", readnotice.Reader{ID: "other", Name: "Restore staging/copy", Backup: "b4"}, func(err error) { b.Error(err) })
+	return readnotice.Announce(b.Context(), b, "7-g1", readnotice.Reader{ID: "other", Name: "Restore staging/copy", Backup: "b4"}, func(err error) { b.Error(err) })
 }
 
 func TestNothingIsRemovedFromALineageThatSomebodyReadsOfWhomOnlyTheBucketTells(t *testing.T) {
@@ -25,7 +25,7 @@ func TestNothingIsRemovedFromALineageThatSomebodyReadsOfWhomOnlyTheBucketTells(t
 	b.fill("7-g1", 2, 4, 6)
 	stop := b.reads()
 	status := b.run()
-	if got := b.backups("7-g1"); got != "b2 b4 b6" || b.segments("7-g1") != 9 || !strings.Contains(status.Retention.Message, "Restore staging/copy reads b4") ||
+	if got := b.backups("7-g1"); got != "b2 b4 b6" || b.segments("7-g1") != 9 || !strings.Contains(status.Retention.Message, "Restore staging/copy is reading b4") ||
 		len(status.Lineages) != 1 || status.Lineages[0].ReadSince == nil {
 		t.Errorf("%s and %d segments stay: %+v, %+v", got, b.segments("7-g1"), status.Retention, status.Lineages)
 	}
