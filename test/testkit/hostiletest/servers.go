@@ -94,12 +94,12 @@ func Limit(t *testing.T) int {
 	}
 	must(t, err)
 	values := struct {
-		Controllers map[string]struct {
+		ControllerDefaults struct {
 			Resources struct{ Limits struct{ Memory string } }
 		}
 	}{}
 	must(t, yaml.Unmarshal(content, &values))
-	mebibytes, err := strconv.Atoi(strings.TrimSuffix(values.Controllers["backup-controller"].Resources.Limits.Memory, "Mi"))
+	mebibytes, err := strconv.Atoi(strings.TrimSuffix(values.ControllerDefaults.Resources.Limits.Memory, "Mi"))
 	must(t, err)
 	return mebibytes << 10
 }
