@@ -71,7 +71,7 @@ func TestAClusterWithWALVolumesLivesThroughItsLife(t *testing.T) {
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")
-	shop := b.withWALVolumes(17)
+	shop := b.withWALVolumes(15)
 	w := b.startWriter("shop")
 	b.Backup("base", "shop")
 	w.awaitAcks(20)
