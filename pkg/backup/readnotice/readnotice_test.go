@@ -39,7 +39,7 @@ func TestAReaderCountsAsLongAsItReads(t *testing.T) {
 		time.Sleep(30 * time.Hour)
 		synctest.Wait()
 		found, err := List(t.Context(), store, "7-g1", time.Now())
-		if err != nil || len(found) != 1 || !found[0].Reads("b1") || found[0].Reads("b2") || !strings.HasPrefix(found[0].String(), "Restore demo/back reads b1, ") {
+		if err != nil || len(found) != 1 || !found[0].Reads("b1") || found[0].Reads("b2") || !strings.HasPrefix(found[0].String(), "Restore demo/back is reading b1, ") {
 			t.Errorf("found %v, %v", found, err)
 		}
 		if got := of(t, store, time.Now().Add(-24*time.Hour)); got != "Restore demo/back" {
