@@ -92,6 +92,7 @@ generate-apis: $(BIN)/controller-gen
 	cd apis && $(BIN)/controller-gen object:headerFile=../tools/header.go.txt paths=./...
 	rm -f config/crd/howdah.dev_*.yaml
 	cd apis && $(BIN)/controller-gen crd paths=./... output:crd:dir=../config/crd
+	go run ./tools/shortencrds config/crd/howdah.dev_*.yaml
 
 # What a controller may do stands beside the code that does it, in +kubebuilder:rbac markers.
 .PHONY: generate-rbac

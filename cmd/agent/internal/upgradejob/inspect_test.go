@@ -201,7 +201,7 @@ func TestATablespaceWithAFolderOfItsOwnIsAnObstacle(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: "/nowhere"})
-	if !strings.Contains(said["Tablespace"], "Error: The tablespace apart has a folder of its own") || said["InPlaceTablespace"] != "" {
+	if !strings.Contains(said["Tablespace"], "Error: The tablespace apart has its own folder") || said["InPlaceTablespace"] != "" {
 		t.Errorf("%q, %q", said["Tablespace"], said["InPlaceTablespace"])
 	}
 }
