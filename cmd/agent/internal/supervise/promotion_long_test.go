@@ -34,12 +34,14 @@ func TestAPromotionMayTakeAsLongAsItReplaysSomething(t *testing.T) {
 		return two.second.sql(fmt.Sprintf("SELECT (pg_last_wal_receive_lsn() >= '%s')::text", written)) == "true"
 	})
 	began, server := time.Now(), two.second.pid()
-	if err := two.first.terminate(time.Minute); err != nil {
-		t.Error(err)
-	}
+	handedOver := make(chan error, 1)
+	go func() { handedOver <- two.first.terminate(2 * time.Minute) }() // which may last until the other one has taken over
 	two.second.awaitStatus("say what is waited for", func(s agentapi.Status) bool { return s.Message == promotingMessage })
 	two.second.awaitFor(time.Minute, "take over", func() bool { return two.second.agent.Status().Role == rolePrimary })
 	t.Logf("the promotion took %v", time.Since(began))
+	if err := <-handedOver; err != nil {
+		t.Error(err)
+	}
 	if message := two.second.agent.Status().Message; strings.HasPrefix(message, promotingMessage) {
 		t.Errorf("it still says: %s", message)
 	}
@@ -51,14 +53,14 @@ func TestAPromotionMayTakeAsLongAsItReplaysSomething(t *testing.T) {
 	}
 }
 
-// throttle lets a process run for a tenth of the time only, until the returned function is called.
+// throttle lets a process run for a twentieth of the time only, until the returned function is called.
 func throttle(t *testing.T, pid int) (end func()) {
 	t.Helper()
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer syscall.Kill(pid, syscall.SIGCONT)
-		for pause := 180 * time.Millisecond; ; pause = 200*time.Millisecond - pause {
+		for pause := 190 * time.Millisecond; ; pause = 200*time.Millisecond - pause {
 			signal := syscall.SIGSTOP
 			if pause < 100*time.Millisecond {
 				signal = syscall.SIGCONT

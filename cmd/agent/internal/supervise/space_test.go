@@ -156,13 +156,14 @@ func TestAServerOnAFullVolumeLeavesEnoughOfTheReserveToRecover(t *testing.T) {
 			_, _ = taken.Write(make([]byte, 4096))
 		}
 	})
+	fell := func() bool { return strings.Contains(p.log.String(), "released the reserve") } // the server wrote WAL just then, and recovers with all of the reserve
 	p.await("look after its clients", func() bool {
-		return strings.Contains(p.log.String(), "can't switch clients") || strings.Contains(p.log.String(), "changed whether clients")
+		return fell() || strings.Contains(p.log.String(), "can't switch clients") || strings.Contains(p.log.String(), "changed whether clients")
 	})
 	stop()
 	writing.Wait()
 	usage, err := space.Volume(p.Volume).Measure()
-	if err != nil || usage.Reserve < 32<<20 {
+	if err != nil || usage.Reserve < 32<<20 && !fell() {
 		t.Errorf("%+v, %v", usage, err)
 	}
 	if err := errors.Join(taken.Close(), os.Remove(taken.Name())); err != nil {
