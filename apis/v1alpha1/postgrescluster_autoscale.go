@@ -128,7 +128,7 @@ type ReplicasRecommendation struct {
 	Replicas int32 `json:"replicas"`
 	// Reason has the numbers on which it is based, as they were when it changed.
 	Reason string `json:"reason"`
-	// Since is the time since which it has been recommended.
+	// Since is when it was first recommended.
 	Since metav1.Time `json:"since"`
 	// NeededAt is when the load last needed this many, or was not known. The number decreases only a while after that.
 	NeededAt metav1.Time `json:"neededAt"`
@@ -203,7 +203,7 @@ type ResourceRecommendation struct {
 	Request resource.Quantity `json:"request"`
 	// Reason has the numbers on which it is based, as they were when it changed.
 	Reason string `json:"reason"`
-	// Since is the time since which it has been recommended.
+	// Since is when it was first recommended.
 	Since metav1.Time `json:"since"`
 	// NeededAt is when the load last needed about this much. The recommendation decreases only a day after that.
 	NeededAt metav1.Time `json:"neededAt"`

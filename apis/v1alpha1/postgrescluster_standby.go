@@ -33,7 +33,7 @@ type Standby struct {
 	// +optional
 	Promote StandbyPromotion `json:"promote,omitempty"`
 	// Reinit says whether a copy that can't continue (Diverged, WALMissing) may be replaced automatically. With FromNewerBackup, another copy is
-	// restored beside it, from a backup of the same lineage that is newer than everything that was replayed. The copy that there is can be
+	// restored beside it, from a backup of the same lineage that is newer than everything that was replayed. The current copy can be
 	// promoted meanwhile, and is deleted only once the new one has replayed more. This is announced in status.standby.reinit ten minutes
 	// before it begins, and begins once a day at most. Never stops it at any time.
 	// +optional
@@ -133,7 +133,7 @@ type StandbyStatus struct {
 	// Progress of the backup that is being restored.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
-	// Reinit is another copy of the data that is planned, or made beside the one that there is.
+	// Reinit is another copy of the data that is planned, or made beside the current one.
 	// +optional
 	Reinit *StandbyReinit `json:"reinit,omitempty"`
 	// ReinitializedAt is when a copy was replaced last.
@@ -160,7 +160,7 @@ type StandbyFirstBackup struct {
 	FoundAt metav1.Time `json:"foundAt"`
 }
 
-// StandbyReinit is another copy of the data of a standby. It replaces the one that there is once it is complete.
+// StandbyReinit is another copy of the data of a standby. It replaces the current one once it is complete.
 type StandbyReinit struct {
 	// Stage of it.
 	Stage StandbyReinitStage `json:"stage"`

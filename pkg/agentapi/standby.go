@@ -55,7 +55,7 @@ type StandbyReinitPolicy string
 // StandbyReinitFromNewer allows it where a backup of the source is newer than all that the copy has replayed.
 const StandbyReinitFromNewer StandbyReinitPolicy = "FromNewerBackup"
 
-// StandbyReinit is another copy of the data that is made beside the one that there is, and replaces that once it is complete.
+// StandbyReinit is another copy of the data that is made beside the current one, and replaces that once it is complete.
 type StandbyReinit struct {
 	Stage StandbyReinitStage `json:"stage"`
 	// Reason of the StandbyProblem that it solves.

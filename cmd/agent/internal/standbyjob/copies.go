@@ -7,7 +7,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 )
 
-// copies are the folders of a data generation: of the copy of the data that there is, of one that is being made, and of one that was replaced.
+// copies are the folders of a data generation: of the copy of the current data, of one that is being made, and of one that was replaced.
 type copies struct {
 	volume generation.Volume
 	id     string
@@ -24,7 +24,7 @@ func (c copies) settle() error {
 	return c.remove(c.replaced())
 }
 
-// exchange has the next copy be the one that there is, and removes the other one.
+// exchange has the next copy be the current one, and removes the other one.
 func (c copies) exchange() error {
 	if err := generation.Exchange(c.volume, c.id, c.next(), c.replaced()); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// usualNotice is how long another copy is announced before it is begun by itself.
+	// usualNotice is how long another copy is announced before it is begun automatically.
 	usualNotice = 10 * time.Minute
 	// reinitEvery is how often that may be, and requestEvery if a person has requested it.
 	reinitEvery  = 24 * time.Hour

@@ -30,7 +30,7 @@ type record struct {
 	Restored bool `json:"restored,omitempty"`
 	// Order is the promotion that was requested; empty: none was.
 	Order agentapi.StandbyPromotion `json:"order,omitempty"`
-	// Why another copy is made in this folder: the reason of a StandbyProblem; empty: this is the copy that there is. Beyond is what it has to replay
+	// Why another copy is made in this folder: the reason of a StandbyProblem; empty: this is the current copy. Beyond is what it has to replay
 	// before it replaces that, and Begun when it was begun.
 	Why    string       `json:"why,omitempty"`
 	Beyond postgres.LSN `json:"beyond,omitempty"`

@@ -14,11 +14,11 @@ import (
 
 // How another copy ended.
 var (
-	errCaughtUp = errors.New("the new copy has more than the one that there is")
+	errCaughtUp = errors.New("the new copy has more than the current one")
 	errUnwanted = errors.New("the new copy is not wanted any more")
 )
 
-// proceed follows the source with the copy that there is, or makes another one, if that was begun.
+// proceed follows the source with the current copy, or makes another one, if that was begun.
 func (w *Worker) proceed(ctx context.Context) error {
 	next, err := readRecord(w.Volume, w.copies().next())
 	if err != nil { // it was not whole in any case
@@ -48,7 +48,7 @@ func (w *Worker) needless(next record) string {
 	case next.Cluster != w.record.Cluster:
 		return "it is of another cluster"
 	case w.record.Order == agentapi.PromoteImmediately:
-		return "the copy that there is was requested to be promoted immediately"
+		return "the current copy was requested to be promoted immediately"
 	case next.Why == agentapi.StandbySourceMoved && w.Task.Lineage != next.Lineage:
 		return "spec.standby.source.repository.lineage names another lineage"
 	case next.Why != agentapi.StandbySourceMoved && w.heard.Cluster != "" && w.heard.Reinit != agentapi.StandbyReinitFromNewer:
@@ -70,7 +70,7 @@ func (w *Worker) beginReinit(look *look) error {
 	if err := w.beside(chosen).begin(); err != nil {
 		return err
 	}
-	w.Log.Info("Another copy is made beside the one that there is", "reason", chosen.Why, "lineage", chosen.Lineage, "backup", chosen.Backup, "beyond", chosen.Beyond)
+	w.Log.Info("Another copy is made beside the current one", "reason", chosen.Why, "lineage", chosen.Lineage, "backup", chosen.Backup, "beyond", chosen.Beyond)
 	return errEnough
 }
 
@@ -81,7 +81,7 @@ func (w *Worker) beside(next record) *Worker {
 	return maker
 }
 
-// reinit makes another copy, and replaces the one that there is with it once it has more. The server of that one doesn't run meanwhile.
+// reinit makes another copy, and replaces the current one with it once it has more. The server of that one doesn't run meanwhile.
 type reinit struct {
 	present, maker *Worker
 	cancel         context.CancelCauseFunc
@@ -115,7 +115,7 @@ func (r *reinit) make(ctx context.Context) error {
 	return r.maker.follow(ctx)
 }
 
-// errOlder: no backup has more than the copy that there is.
+// errOlder: no backup has more than the current copy.
 var errOlder = errors.New("so this copy is kept: create a Backup of the source")
 
 // hopeless says whether trying to restore the same again won't help.
@@ -124,7 +124,7 @@ func hopeless(err error) bool {
 	return errors.As(err, &failure) && failure.Final || errors.Is(err, backup.ErrCorrupt) || errors.Is(err, backup.ErrFormat) || errors.Is(err, errOlder)
 }
 
-// complete says whether a new copy may replace the one that there is, by what was seen of it: errCaughtUp if so, errUnwanted if it never will.
+// complete says whether a new copy may replace the current one, by what was seen of it: errCaughtUp if so, errUnwanted if it never will.
 func complete(r record, s seen, now time.Time) error {
 	switch {
 	case s.connected && !s.diverged && s.replayed >= r.Beyond:
@@ -146,12 +146,12 @@ func (r *reinit) sameDatabase(ctx context.Context) error {
 		return err
 	}
 	if ours.SystemIdentifier != other.SystemIdentifier {
-		return fmt.Errorf("%w, because its system identifier is %d, and that of the copy that there is %d", errUnwanted, other.SystemIdentifier, ours.SystemIdentifier)
+		return fmt.Errorf("%w, because its system identifier is %d, and that of the current copy %d", errUnwanted, other.SystemIdentifier, ours.SystemIdentifier)
 	}
 	return nil
 }
 
-// relay reports how far the new copy is, as the copy that there is, and hears what is wanted of that. Of the new one nothing is.
+// relay reports how far the new copy is, as the current copy, and hears what is wanted of that. Of the new one nothing is.
 func (r *reinit) relay(ctx context.Context, said agentapi.StandbyReport) (agentapi.StandbyWanted, error) {
 	made, stage, at := r.maker.record, agentapi.StandbyReinitRestoring, time.Time{}
 	if made.Restored {
@@ -182,12 +182,12 @@ func (r *reinit) message(said agentapi.StandbyReport) string {
 		}
 	}
 	if r.present.record.Order != "" {
-		return message + ". The promotion waits for that. To promote the data that there is instead, set spec.standby.promote: Immediately."
+		return message + ". The promotion waits for that. To promote the current data instead, set spec.standby.promote: Immediately."
 	}
 	return message + "."
 }
 
-// replace has the new copy be the one that there is. The other one is removed only after that.
+// replace has the new copy be the current one. The other one is removed only after that.
 func (r *reinit) replace() error {
 	w := r.present
 	next := w.record.successor(r.maker.record, time.Now())

@@ -189,7 +189,7 @@ func TestACopyIsKeptIfNoBackupIsNewer(t *testing.T) {
 	})
 }
 
-// A backup that can't be read is no reason to try for ever, while nobody can look at the copy that there is.
+// A backup that can't be read is no reason to try for ever, while nobody can look at the current copy.
 func TestACopyOutlastsANewerBackupThatIsDamaged(t *testing.T) {
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
@@ -206,7 +206,7 @@ func TestACopyOutlastsANewerBackupThatIsDamaged(t *testing.T) {
 			}
 		}
 		s.mayReinit(agentapi.StandbyReinitFromNewer)
-		s.await("the copy that there is comes back, and the next attempt is announced for tomorrow", func() bool {
+		s.await("the current copy comes back, and the next attempt is announced for tomorrow", func() bool {
 			return s.has() == 30 && s.copies() == "g1" && s.said().Reinit != nil && s.said().Reinit.StartsAt.After(time.Now().Add(20*time.Hour))
 		})
 	})

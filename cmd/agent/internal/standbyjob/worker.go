@@ -66,7 +66,7 @@ type Worker struct {
 	heard agentapi.StandbyWanted
 	// astray: the newest timeline is no continuation of the data.
 	astray bool
-	// until ends following a source, for a copy that is made beside the one that there is; nil: only the promotion does.
+	// until ends following a source, for a copy that is made beside the current one; nil: only the promotion does.
 	until func(seen) error
 }
 

@@ -91,7 +91,7 @@ func fullest(o *observed.Cluster, k kind) (name string, percent int) {
 }
 
 // volumeOfStandby is what the Job of a standby has said of its volume; nil: nothing that is known to be true yet. The report of a pod that doesn't run
-// stays, and one of before the volume has grown would have it grow to its limit.
+// stays, and a report from before the volume has grown would make it grow to its limit.
 func volumeOfStandby(o *observed.Cluster) *agentapi.VolumeStatus {
 	said, claim := observed.StandbyReport(o), o.Claim(0)
 	if said == nil || said.Volume == nil || claim == nil || o.InitJob.LivePods == 0 {

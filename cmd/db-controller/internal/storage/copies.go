@@ -91,7 +91,7 @@ func withCopies(o *observed.Cluster, instance string, why *volume.Why) *volume.W
 		strings.Join(copies, ", "))})
 }
 
-// with adds another reason to the one that there is.
+// with adds another reason to the current one.
 func with(why *volume.Why, another volume.Why) *volume.Why {
 	if why == nil {
 		return &another
